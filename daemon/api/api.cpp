@@ -8,7 +8,7 @@
 #include <ranges>
 #include <utility>
 
-#include "daemon/api/credentials.hpp"
+#include "daemon/api/access/credentials.hpp"
 #include "daemon/api/problem.hpp"
 #include "daemon/api/promotion_feed.hpp"
 #include "daemon/api/routes.hpp"
@@ -199,8 +199,8 @@ net::Response Api::call_once(const Admitted& admitted, const net::Request& reque
   return kept ? std::move(response) : problem(kept.error());
 }
 
-/// An action was recorded with an answer. What followed from it, such as the read-back of a route, has changed the
-/// answer since, or was a failure that the client is told.
+/// An action was recorded with an answer. What followed from it, such as the read-back of a route, has
+/// changed the answer since, or was a failure that the client is told.
 net::Response Api::settle_kept(const store::KeyedRequest& keyed, net::Response response, bool succeeded) {
   // Where the newer answer cannot be kept, the one that is kept is true too.
   if (succeeded) (void)context_.idempotency.replace(keyed, to_stored(response));

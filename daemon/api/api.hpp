@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/api/access/rate_limiter.hpp"
 #include "daemon/api/call.hpp"
-#include "daemon/api/rate_limiter.hpp"
 #include "daemon/api/request_scope.hpp"
 #include "daemon/net/server.hpp"
 

@@ -38,13 +38,6 @@ struct AccessRecord {
   std::chrono::microseconds took{0};
 };
 
-/// What the daemon says of itself.
-struct ServerFacts {
-  std::string version{};
-  std::int64_t started_us = 0;
-  bool tls = false;  ///< the API's port speaks TLS
-};
-
 /// What handlers work with. Everything outlives the API.
 struct Context {
   pipeline::Service& service;

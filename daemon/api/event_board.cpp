@@ -9,8 +9,8 @@
 namespace driftgate::api {
 namespace {
 
-constexpr std::size_t kRecent = 1'024;      ///< entries that are kept for all streams
-constexpr std::size_t kEndedKept = 256;     ///< promotions whose last item is kept
+constexpr std::size_t kRecent = 1'024;          ///< entries that are kept for all streams
+constexpr std::size_t kEndedKept = 256;         ///< promotions whose last item is kept
 constexpr std::int64_t kLookAgeUs = 1'000'000;  ///< jobs move without a transaction
 
 EventBoard::Text text_of(std::string text) {
@@ -19,15 +19,16 @@ EventBoard::Text text_of(std::string text) {
 
 EventBoard::Told told(const evidence::StoredEntry& entry) {
   const auto parsed = nlohmann::json::parse(entry.bytes, nullptr, false);
-  EventBoard::Told told{entry.seq, base::maybe_text_at(parsed, "kind").value_or("entry"), text_of(entry.bytes), {}};
+  EventBoard::Told told{
+      entry.seq, base::maybe_text_at(parsed, "kind").value_or("entry"), text_of(entry.bytes), {}};
   if (const auto shown = shown_to_all(told.kind, parsed)) told.shortened = text_of(shown->dump());
   return told;
 }
 
 }  // namespace
 
-EventBoard::EventBoard(pipeline::Service& service, EvidencePort& evidence, std::function<std::uint64_t()> commits,
-                       std::function<std::int64_t()> now_us)
+EventBoard::EventBoard(pipeline::Service& service, EvidencePort& evidence,
+                       std::function<std::uint64_t()> commits, std::function<std::int64_t()> now_us)
     : service_(service), evidence_(evidence), commits_(std::move(commits)), now_us_(std::move(now_us)) {}
 
 /// Adds what was appended since the last time. The first time only learns how long the log is.
@@ -71,7 +72,8 @@ Result<std::vector<EventBoard::Told>> EventBoard::entries_after(std::int64_t aft
     const auto first = recent_.empty() ? static_cast<std::int64_t>(size_) : recent_.front().seq;
     if (after + 1 >= first) {
       const auto skipped = static_cast<std::size_t>(after + 1 - first);
-      for (std::size_t i = skipped; i < recent_.size() && entries.size() < limit; ++i) entries.push_back(recent_[i]);
+      for (std::size_t i = skipped; i < recent_.size() && entries.size() < limit; ++i)
+        entries.push_back(recent_[i]);
       return entries;
     }
   }

@@ -15,12 +15,6 @@
 
 namespace driftgate::api {
 
-/// The program and the start of its process, as clients tell one server from another.
-struct ServerFacts {
-  std::string version;
-  std::int64_t started_us = 0;
-};
-
 /// What streams over all promotions look at: each entry is read and shortened once, and the open promotions are read
 /// once for each group of transactions that is committed, however many streams there are. Thread-safe.
 class EventBoard {
@@ -38,8 +32,8 @@ class EventBoard {
     std::map<std::string, Text> open{}, ended{};
   };
 
-  /// `commits` counts the transactions that were committed: while it stays the same nothing is read again, but for the
-  /// progress of jobs, once a second. Without it everything is read each time.
+  /// `commits` counts the transactions that were committed: while it stays the same nothing is read again,
+  /// but for the progress of jobs, once a second. Without it everything is read each time.
   EventBoard(pipeline::Service& service, EvidencePort& evidence, std::function<std::uint64_t()> commits,
              std::function<std::int64_t()> now_us);
 

@@ -11,7 +11,8 @@ constexpr std::size_t kMaxReads = 16;
 
 class LiveFeed final : public net::EventFeed {
  public:
-  LiveFeed(std::shared_ptr<EventBoard> board, ServerFacts server, std::optional<std::int64_t> after, FeedOf shown)
+  LiveFeed(std::shared_ptr<EventBoard> board, ServerFacts server, std::optional<std::int64_t> after,
+           FeedOf shown)
       : board_(std::move(board)), server_(std::move(server)), after_(after), shown_(shown) {}
 
   /// After a failure of the store the stream ends; the client resumes with the last id that it has.
@@ -44,7 +45,8 @@ class LiveFeed final : public net::EventFeed {
     caught_up_ = false;
     const bool whole = shown_ == FeedOf::entries;
     for (std::size_t reads = 0; reads < kMaxReads && batch.events.size() < kMaxBatch; ++reads) {
-      const auto entries = board_->entries_after(position_, whole ? kMaxBatch - batch.events.size() : kReadAhead);
+      const auto entries =
+          board_->entries_after(position_, whole ? kMaxBatch - batch.events.size() : kReadAhead);
       if (!entries) return false;
       caught_up_ = entries->empty();
       if (caught_up_) return true;

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/api/credentials.hpp"
+#include "daemon/api/access/credentials.hpp"
 #include "daemon/api/openapi_schemas.hpp"
 #include "daemon/api/routes.hpp"
 

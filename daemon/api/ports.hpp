@@ -21,6 +21,14 @@ namespace driftgate::api {
 
 using schema::Result;
 
+/// What the daemon says of itself. By the version and the start of its process, clients tell one server from
+/// another.
+struct ServerFacts {
+  std::string version{};
+  std::int64_t started_us = 0;
+  bool tls = false;  ///< the API's port speaks TLS
+};
+
 /// Who may come in. The daemon's is over the store, the tests' is in memory.
 class TokenPort {
  public:

@@ -151,7 +151,8 @@ void Context::adopt(Live& live, Change&& change) {
   copy_back(std::move(change), live, model_of(live));
 }
 
-/// The change, and where a person asked for it the answer to that request, so that a repeated request finds it.
+/// The change, and where a person asked for it the answer to that request, so that a repeated request finds
+/// it.
 schema::Result<void> Context::write_answered(store::Tx& tx, Entries& entries, const Facts& known,
                                              Change& change) const {
   TRY(write_change(tx, entries, known, change));
@@ -202,7 +203,9 @@ schema::Result<void> Context::commit_urgent(Live& live, Change change) {
   const auto known = facts(live);
   const auto& safe = change.route->route;
   bool ahead = false;
-  const Work work = [&](store::Tx& tx, Entries& entries) { return write_answered(tx, entries, known, change); };
+  const Work work = [&](store::Tx& tx, Entries& entries) {
+    return write_answered(tx, entries, known, change);
+  };
   auto future = std::async(std::launch::async, [&] {
     const store::EnterWriteScope entered(scope);
     return world.committer.commit(change.name, with_messages(work));

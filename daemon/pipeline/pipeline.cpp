@@ -159,7 +159,8 @@ class PipelineImpl final : public Pipeline {
   schema::Result<View> abort(const std::string& actor, const std::string& id, const Order& order) override {
     return changed_as_shown(id, order, [&] { return people::abort(context(), actor, id, order.reason); });
   }
-  schema::Result<View> rollback(const std::string& actor, const std::string& id, const Order& order) override {
+  schema::Result<View> rollback(const std::string& actor, const std::string& id,
+                                const Order& order) override {
     return changed_as_shown(id, order, [&] { return coordinator_.rollback(actor, id, order.reason); });
   }
   schema::Result<View> pause(const std::string& actor, const std::string& id, const Order& order) override {
@@ -204,7 +205,8 @@ class PipelineImpl final : public Pipeline {
     return store_.read([&](store::Reader& reader) { return lists_.open_items(reader, clock_.now_us()); });
   }
   schema::Result<Overview> overview(const std::string& text, const PageRequest& page) override {
-    return store_.read([&](store::Reader& reader) { return lists_.overview(reader, text, page, clock_.now_us()); });
+    return store_.read(
+        [&](store::Reader& reader) { return lists_.overview(reader, text, page, clock_.now_us()); });
   }
   schema::Result<View> report(const std::string& id, const std::string& stage) override {
     return look_up(store_, report_view, id, stage);
@@ -234,7 +236,8 @@ class PipelineImpl final : public Pipeline {
     return view_page(store_, page, store::list_blocks, block_view, &store::BlockRow::id);
   }
   schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) override {
-    return store_.read([&](store::Reader& reader) { return lists_.page(reader, filter, page, clock_.now_us()); });
+    return store_.read(
+        [&](store::Reader& reader) { return lists_.page(reader, filter, page, clock_.now_us()); });
   }
 
   std::unique_ptr<Subscription> subscribe(std::function<void(const Event&)> on_event) override {
@@ -373,7 +376,8 @@ class PipelineImpl final : public Pipeline {
     return checked;
   }
 
-  /// As `changed`, unless what the person was shown is not what there is: on the loop nothing changes in between.
+  /// As `changed`, unless what the person was shown is not what there is: on the loop nothing changes in
+  /// between.
   template <typename F>
   schema::Result<View> changed_as_shown(const std::string& id, const Order& order, F change) {
     return changed(id, [&]() -> schema::Result<void> {

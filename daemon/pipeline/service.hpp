@@ -40,10 +40,11 @@ struct PromotionFilter {
   std::string state{};      ///< state name; empty = all
   std::string requester{};  ///< empty = all
   std::string contract{};   ///< digest or name; empty = all
-  std::string text{};       ///< within id, model, engine or the contract's name, whatever the case; empty = all
-  bool open = false;        ///< only those that have not ended
-  bool needs = false;       ///< only those that wait for people
-  std::string order{};      ///< "newest", "oldest" or "updated" (by their last change, newest first); empty = newest
+  std::string text{};  ///< within id, model, engine or the contract's name, whatever the case; empty = all
+  bool open = false;   ///< only those that have not ended
+  bool needs = false;  ///< only those that wait for people
+  std::string
+      order{};  ///< "newest", "oldest" or "updated" (by their last change, newest first); empty = newest
 };
 inline constexpr std::size_t kMaxSearchBytes = 200;
 
@@ -174,9 +175,9 @@ class Service {
   ///  "canary": {"step", "steps", "share_bp", "phase", "keys", "failures", "e_value", …} | null,
   ///  "approval": {"needed", "given": [{"who", "given_us"}], "step", "evidence_digest", "deadline_us"} |
   ///  null, "waiver": {"needed", "evidence_digest", "deadline_us", "clauses": [{"clause", "given": [{"who",
-  ///  "given_us"}]}]} | null, "paused", "frozen", "outcome", "why", "next", "needs": [{"action", "scope", "text"}]
-  ///  (standing.hpp), "share_bp": the candidate's share as it was applied last, "evidence_shown": digest of what a
-  ///  person decides on (shown.hpp)}
+  ///  "given_us"}]}]} | null, "paused", "frozen", "outcome", "why", "next", "needs": [{"action", "scope",
+  ///  "text"}] (standing.hpp), "share_bp": the candidate's share as it was applied last, "evidence_shown":
+  ///  digest of what a person decides on (shown.hpp)}
   virtual schema::Result<View> promotion(const std::string& id) = 0;
   /// A stage's report (verdicts, bounds, slices, worst rows) as JSON; the newest attempt.
   virtual schema::Result<View> report(const std::string& promotion, const std::string& stage) = 0;
@@ -191,16 +192,18 @@ class Service {
   /// {"id", "checkpoint", "kernel", "contract", "promotion", "reason", "by", "since_us", "lifted": {"by",
   /// "reason", "since_us"} | null}
   virtual schema::Result<Page> blocks(const PageRequest& page) = 0;
-  /// As `promotion`, without `summary.open` of the stages. `invalid_argument` for a filter that makes no sense.
+  /// As `promotion`, without `summary.open` of the stages. `invalid_argument` for a filter that makes no
+  /// sense.
   virtual schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) = 0;
   /// The item of one promotion, as in `promotions`.
   virtual schema::Result<View> promotion_item(const std::string& id) = 0;
   /// The items of every promotion that has not ended, by id, of one snapshot.
   virtual schema::Result<std::vector<View>> open_items() = 0;
-  /// A page of models by name, `text` within the name: {"model", "incumbent": {…} | null, "hold": {"reason", "by",
-  /// "since_us", "promotion"} | null, "guard": {"armed", "alarms"} | null, "route_agrees", "promotion": the item of the
-  /// one that holds the model, else of the queued one, else null, "last": {"id", "state", "ended_us", "why"} | null,
-  /// "schedules": [{"name", "next_us", "paused", "last": {"fire_us", "outcome", "why", "promotion"} | null}]}
+  /// A page of models by name, `text` within the name: {"model", "incumbent": {…} | null, "hold": {"reason",
+  /// "by", "since_us", "promotion"} | null, "guard": {"armed", "alarms"} | null, "route_agrees", "promotion":
+  /// the item of the one that holds the model, else of the queued one, else null, "last": {"id", "state",
+  /// "ended_us", "why"} | null, "schedules": [{"name", "next_us", "paused", "last": {"fire_us", "outcome",
+  /// "why", "promotion"} | null}]}
   virtual schema::Result<Overview> overview(const std::string& text, const PageRequest& page) = 0;
 
   /// Calls `on_event` for every entry that this service commits from now on, in order, on the thread

@@ -13,7 +13,8 @@ Reply get_status(Context& context, const Call& call) {
   const auto page = TRY(page_request(call));
   const auto overview = TRY(context.service.overview(call.query("q"), page));
   const auto views = overview.page.items | std::views::transform(&pipeline::View::json);
-  return items_response(call, fmt::format("[{}]", fmt::join(views.begin(), views.end(), ",")), overview.page.next,
+  return items_response(call, fmt::format("[{}]", fmt::join(views.begin(), views.end(), ",")),
+                        overview.page.next,
                         fmt::format(R"(,"counts":{},"tree_size":{})", overview.counts, overview.tree_size));
 }
 
@@ -32,14 +33,17 @@ void add_overview_routes(std::vector<Route>& list) {
   RouteGroup overview(list, "overview");
   overview
       .get("/v1/status", "getStatus",
-           "What every model is served by and where its promotion stands, by name, with the schedules and what is open",
+           "What every model is served by and where its promotion stands, by name, with the schedules and "
+           "what is open",
            Scope::viewer, get_status)
       .query("q", "string", "with this text in the model's name")
       .pages("Status");
   overview
       .get("/v1/events", "streamEvents",
-           "Stream what becomes of all models and promotions from now on, or after Last-Event-ID: `hello` first, then "
-           "entries of the evidence (for auditors whole), and `progress` with each open promotion that has changed; "
+           "Stream what becomes of all models and promotions from now on, or after Last-Event-ID: `hello` "
+           "first, then "
+           "entries of the evidence (for auditors whole), and `progress` with each open promotion that has "
+           "changed; "
            "`reset` when the log is another one than that of Last-Event-ID",
            Scope::viewer, stream_all)
       .query("after", "integer", "as Last-Event-ID, for clients that cannot send it")

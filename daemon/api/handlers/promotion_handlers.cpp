@@ -67,6 +67,22 @@ Reply stream_promotion(Context& context, const Call& call) {
   return response;
 }
 
+void add_list_route(RouteGroup& promotions) {
+  promotions
+      .get("/v1/promotions", "listPromotions",
+           "Promotions that match all given filters, newest first; without `open` of the stages' summaries",
+           Scope::viewer, list_promotions)
+      .query("model", "string", "of this model")
+      .query("state", "string", "in this state")
+      .query("open", "boolean", "only those that have not ended")
+      .query("needs", "boolean", "only those that wait for people: awaiting_approval, inconclusive, paused")
+      .query("requester", "string", "asked for by this person")
+      .query("contract", "string", "under this contract: digest or name")
+      .query("q", "string", "with this text in the id, the model, the engine or the contract's name")
+      .query("order", "string", "newest (default), oldest, or updated: by the last change, newest first")
+      .pages("PromotionPage");
+}
+
 void add_intervention_routes(RouteGroup& promotions) {
   struct Intervention {
     std::string_view path, id, summary;
@@ -106,19 +122,7 @@ void add_promotion_routes(std::vector<Route>& list) {
       .waits()
       .answer(201, "Promotion", "accepted")
       .answer(200, "Plan", "dry run: stages, clauses, windows, needed samples");
-  promotions
-      .get("/v1/promotions", "listPromotions",
-           "Promotions that match all given filters, newest first; without `open` of the stages' summaries",
-           Scope::viewer, list_promotions)
-      .query("model", "string", "of this model")
-      .query("state", "string", "in this state")
-      .query("open", "boolean", "only those that have not ended")
-      .query("needs", "boolean", "only those that wait for people: awaiting_approval, inconclusive, paused")
-      .query("requester", "string", "asked for by this person")
-      .query("contract", "string", "under this contract: digest or name")
-      .query("q", "string", "with this text in the id, the model, the engine or the contract's name")
-      .query("order", "string", "newest (default), oldest, or updated: by the last change, newest first")
-      .pages("PromotionPage");
+  add_list_route(promotions);
   promotions
       .get("/v1/promotions/{id}", "getPromotion",
            "One promotion; `Prefer: wait=N` waits for its end, N seconds and at most 60", Scope::viewer,

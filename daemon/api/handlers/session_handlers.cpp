@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/api/credentials.hpp"
+#include "daemon/api/access/credentials.hpp"
 #include "daemon/api/handlers/handlers.hpp"
 #include "daemon/api/route_builder.hpp"
 #include "daemon/auth/sessions.hpp"

@@ -86,8 +86,7 @@ json schedules_json(const OverviewRows& rows, const std::string& model) {
   for (const auto& schedule : rows.schedules) {
     if (schedule.model != model) continue;
     const bool fires = schedule.next_us && !schedule.paused;
-    const auto* const last =
-        find_by(std::span(rows.fires), &store::ScheduleFireRow::schedule, schedule.name);
+    const auto* const last = find_by(std::span(rows.fires), &store::ScheduleFireRow::schedule, schedule.name);
     list.push_back({{"name", schedule.name},
                     {"next_us", fires ? json(*schedule.next_us) : json(nullptr)},
                     {"paused", schedule.paused},
@@ -99,11 +98,9 @@ json schedules_json(const OverviewRows& rows, const std::string& model) {
 View model_item(const OverviewRows& rows, const store::ModelRow& model,
                 std::span<const PromotionFacts> promotions) {
   const auto& name = model.name;
-  const auto* const incumbent =
-      find_by(std::span(rows.incumbents), &store::VersionRow::id, model.incumbent);
-  const auto promotion = std::ranges::find(promotions, name, [](const PromotionFacts& facts) {
-    return facts.row.model;
-  });
+  const auto* const incumbent = find_by(std::span(rows.incumbents), &store::VersionRow::id, model.incumbent);
+  const auto promotion =
+      std::ranges::find(promotions, name, [](const PromotionFacts& facts) { return facts.row.model; });
   const auto* const desired = find_by(std::span(rows.desired), &store::RouteRow::model, name);
   const auto* const applied = find_by(std::span(rows.applied), &store::RouteRow::model, name);
   const json value{

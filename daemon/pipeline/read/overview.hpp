@@ -16,9 +16,9 @@ namespace driftgate::pipeline {
 /// What a page of the overview is made from, read by one statement for each member.
 struct OverviewRows {
   std::vector<store::ModelRow> models{};
-  std::string next{};                               ///< cursor of the next page; empty on the last one
-  std::vector<store::PromotionRow> promotions{};    ///< one for each model that has one open
-  std::vector<store::PromotionRow> ended{};         ///< the last of each model
+  std::string next{};                             ///< cursor of the next page; empty on the last one
+  std::vector<store::PromotionRow> promotions{};  ///< one for each model that has one open
+  std::vector<store::PromotionRow> ended{};       ///< the last of each model
   std::vector<store::VersionRow> incumbents{};
   std::vector<store::RouteRow> desired{}, applied{};
   std::vector<store::GuardMark> guards{};

@@ -47,7 +47,8 @@ Keys keys_of(std::span<const store::PromotionRow> rows) {
 std::uint32_t share_of(const nlohmann::json& route, const std::string& candidate) {
   if (base::text_at(base::object_at(route, "incumbent"), "version") == candidate) return 10'000;
   if (base::text_at(base::object_at(route, "candidate"), "version") != candidate) return 0;
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(base::integer_at(route, "candidate_bp"), 0, 10'000));
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(base::integer_at(route, "candidate_bp"), 0, 10'000));
 }
 
 /// Adds what is read for all to each of the promotions.
@@ -108,7 +109,8 @@ class Gathering {
   RunFacts* run_of(const store::StageKey& key) {
     const auto facts = by_id_.find(key.promotion);
     if (facts == by_id_.end()) return nullptr;
-    const auto run = std::ranges::find(facts->second->runs, key, [](const RunFacts& one) { return one.row.key; });
+    const auto run =
+        std::ranges::find(facts->second->runs, key, [](const RunFacts& one) { return one.row.key; });
     return run == facts->second->runs.end() ? nullptr : &*run;
   }
 
@@ -123,7 +125,8 @@ class Gathering {
       if (auto* const run = run_of(count.stage)) run->counts[count.verdict] = count.count;
     auto open = TRY(store::open_verdicts_of(reader_, keys_.all));
     for (auto& verdict : open)
-      if (is_newest(verdict.stage)) by_id_.at(verdict.stage.promotion)->not_passed.push_back(std::move(verdict));
+      if (is_newest(verdict.stage))
+        by_id_.at(verdict.stage.promotion)->not_passed.push_back(std::move(verdict));
     return {};
   }
 
@@ -133,7 +136,8 @@ class Gathering {
       auto* const run = run_of(job.stage);
       if (run == nullptr || run->job) continue;
       run->job = RunningJob{job.name};
-      if (sources_.runner != nullptr) run->job->progress = sources_.runner->progress(job.stage.text() + "/" + job.name);
+      if (sources_.runner != nullptr)
+        run->job->progress = sources_.runner->progress(job.stage.text() + "/" + job.name);
     }
     return {};
   }
@@ -185,7 +189,8 @@ class Gathering {
     const auto routes = TRY(store::applied_routes_of(reader_, keys_.models));
     const auto holders = TRY(store::holders_of(reader_, keys_.queued_models));
     std::map<std::string, nlohmann::json> applied;
-    for (const auto& route : routes) applied[route.model] = nlohmann::json::parse(route.route, nullptr, false);
+    for (const auto& route : routes)
+      applied[route.model] = nlohmann::json::parse(route.route, nullptr, false);
     for (auto& facts : facts_) {
       const auto& name = facts.row.model;
       const auto model = std::ranges::find(models, name, &store::ModelRow::name);
@@ -195,7 +200,8 @@ class Gathering {
       const auto holder = std::ranges::find(holders, name, &store::Holder::model);
       const bool waits = facts.row.state == PromotionState::queued && holder != holders.end();
       if (waits) facts.holder = holder->promotion;
-      const auto* const blackout = schedule::find_blackout(sources_.blackouts, name, sources_.now_us / 1'000'000);
+      const auto* const blackout =
+          schedule::find_blackout(sources_.blackouts, name, sources_.now_us / 1'000'000);
       if (blackout != nullptr) facts.blackout = blackout->text;
     }
     return {};

@@ -44,14 +44,14 @@ struct Undecided {
   std::string advice;   ///< what would decide it
 };
 
-/// Everything that is said of a promotion in lists and sentences. Plain data: what is told of it (standing.hpp,
-/// promotion_json.hpp) follows from this alone.
+/// Everything that is said of a promotion in lists and sentences. Plain data: what is told of it
+/// (standing.hpp, promotion_json.hpp) follows from this alone.
 struct PromotionFacts {
   store::PromotionRow row;
   std::string contract_name{};
   std::shared_ptr<const schema::Contract> contract{};  ///< null: it cannot be read
   std::optional<store::VersionRow> candidate{}, baseline{};
-  std::vector<RunFacts> runs{};                 ///< in the order in which they started
+  std::vector<RunFacts> runs{};                  ///< in the order in which they started
   std::vector<store::OpenVerdict> not_passed{};  ///< of the newest run
   Quorum quorum{};                               ///< of the step that waits for an approval
   std::vector<store::ApprovalRow> approvals{};   ///< those of it that count now
@@ -67,8 +67,8 @@ struct PromotionFacts {
   [[nodiscard]] const RunFacts* canary() const;
 };
 
-/// What facts are gathered from beside the store. `runner` null: of no job is told how far it is. `contracts` null: they
-/// are parsed anew.
+/// What facts are gathered from beside the store. `runner` null: of no job is told how far it is. `contracts`
+/// null: they are parsed anew.
 struct Sources {
   jobs::JobRunner* runner = nullptr;
   std::int64_t now_us = 0;

@@ -55,7 +55,8 @@ json counts_json(const RunFacts& run) {
 
 json run_json(const RunFacts& run) {
   const auto& row = run.row;
-  const bool decided = row.state != store::StageRunState::running && row.state != store::StageRunState::stopped;
+  const bool decided =
+      row.state != store::StageRunState::running && row.state != store::StageRunState::stopped;
   const json counts = counts_json(run);
   return {{"stage", row.key.stage},
           {"attempt", row.key.attempt},

@@ -81,7 +81,7 @@ schema::Result<View> PromotionLists::promotion(store::Reader& reader, const std:
                                                std::int64_t now_us) {
   const auto facts = TRY(facts_of(reader, id, now_us));
   shown_.note(facts);
-  return promotion_view(reader, facts);
+  return view_of_facts(reader, facts);
 }
 
 schema::Result<View> PromotionLists::item(store::Reader& reader, const std::string& id, std::int64_t now_us) {
@@ -126,8 +126,8 @@ schema::Result<Overview> PromotionLists::overview(store::Reader& reader, const s
   return overview_of(read, promotions);
 }
 
-schema::Result<void> PromotionLists::check(store::Reader& reader, const std::string& id, const std::string& shown,
-                                           std::int64_t now_us) {
+schema::Result<void> PromotionLists::check(store::Reader& reader, const std::string& id,
+                                           const std::string& shown, std::int64_t now_us) {
   const auto facts = TRY(facts_of(reader, id, now_us));
   return check_shown(facts, shown, shown_);
 }

@@ -57,15 +57,18 @@ std::optional<std::string> ShownBook::text_of(const std::string& digest) const {
   return found == texts_.end() ? std::nullopt : std::optional(found->second);
 }
 
-schema::Result<void> check_shown(const PromotionFacts& facts, const std::string& shown, const ShownBook& book) {
+schema::Result<void> check_shown(const PromotionFacts& facts, const std::string& shown,
+                                 const ShownBook& book) {
   if (shown.empty() || shown == evidence_shown(facts)) return {};
   const auto before = book.text_of(shown);
   const auto now = shown_text(facts);
-  std::string change = before ? fmt::format("it was {}, now it is {}", *before, now) : fmt::format("now it is {}", now);
+  std::string change =
+      before ? fmt::format("it was {}, now it is {}", *before, now) : fmt::format("now it is {}", now);
   if (before && *before == now) change += "; its verdicts or the evidence to approve are others";
   return schema::fail(
       schema::ErrorCode::conflict,
-      fmt::format("promotion {} has changed since it was read: {}. Read it again and decide anew", facts.row.id, change),
+      fmt::format("promotion {} has changed since it was read: {}. Read it again and decide anew",
+                  facts.row.id, change),
       "/evidence_digest");
 }
 

@@ -10,15 +10,16 @@
 
 namespace driftgate::pipeline {
 
-/// The digest of what a person decides on: state, stage, attempt, step and traffic of the promotion, the verdicts of
-/// its newest run and the evidence that an approval must name. Two views with equal digests differ in nothing of it.
+/// The digest of what a person decides on: state, stage, attempt, step and traffic of the promotion, the
+/// verdicts of its newest run and the evidence that an approval must name. Two views with equal digests
+/// differ in nothing of it.
 [[nodiscard]] std::string evidence_shown(const PromotionFacts& facts);
 
 /// "awaiting_approval in canary (attempt 1) at step 2, with 10% of the traffic"
 [[nodiscard]] std::string shown_text(const PromotionFacts& facts);
 
-/// What was shown under a digest, for as long as it is remembered: so that a refused decision can say what has changed
-/// since. Thread-safe.
+/// What was shown under a digest, for as long as it is remembered: so that a refused decision can say what
+/// has changed since. Thread-safe.
 class ShownBook {
  public:
   void note(const PromotionFacts& facts);
@@ -32,8 +33,8 @@ class ShownBook {
   std::deque<std::string> order_;
 };
 
-/// `conflict` when `shown` is not the digest of what is shown now; the message says what it was, as far as the book
-/// knows, and what it is. Nothing is checked for an empty `shown`.
+/// `conflict` when `shown` is not the digest of what is shown now; the message says what it was, as far as
+/// the book knows, and what it is. Nothing is checked for an empty `shown`.
 [[nodiscard]] schema::Result<void> check_shown(const PromotionFacts& facts, const std::string& shown,
                                                const ShownBook& book);
 

@@ -46,7 +46,8 @@ std::string job_text(const RunningJob& job) {
   const auto& progress = *job.progress;
   std::string text = fmt::format("the job {} runs", job.name);
   if (progress.total > 0)
-    text += fmt::format(", {} of {} {}", count_text(progress.done), count_text(progress.total), progress.unit);
+    text +=
+        fmt::format(", {} of {} {}", count_text(progress.done), count_text(progress.total), progress.unit);
   else if (progress.done > 0)
     text += fmt::format(", {} {} so far", count_text(progress.done), progress.unit);
   return progress.text.empty() ? text : fmt::format("{} ({})", text, progress.text);
@@ -119,13 +120,15 @@ std::string shadow_why(const PromotionFacts& facts, const RunFacts& run) {
   if (phase == "mirroring") {
     const auto wanted = wanted_pairs(facts);
     const auto of = wanted > 0 ? fmt::format(" of at least {}", count_text(wanted)) : std::string();
-    return fmt::format("shadow-runtime mirrors requests to the candidate, whose answers nobody sees: {}{} pairs so far",
-                       count_text(run.progress.pairs), of);
+    return fmt::format(
+        "shadow-runtime mirrors requests to the candidate, whose answers nobody sees: {}{} pairs so far",
+        count_text(run.progress.pairs), of);
   }
   if (phase == "stopping")
     return "shadow-runtime has its pairs; the data plane has not confirmed the end of mirroring yet";
   if (phase == "rescoring")
-    return run.job ? fmt::format("shadow-runtime scores the mirrored answers on both engines: {}", job_text(*run.job))
+    return run.job ? fmt::format("shadow-runtime scores the mirrored answers on both engines: {}",
+                                 job_text(*run.job))
                    : std::string("shadow-runtime decides on the mirrored answers");
   return "shadow-runtime begins; the data plane has not confirmed that it mirrors requests yet";
 }
@@ -157,18 +160,21 @@ bool is_held(const PromotionFacts& facts) {
 
 std::string queued_why(const PromotionFacts& facts) {
   const auto& row = facts.row;
-  if (!facts.holder.empty()) return fmt::format("It waits for promotion {}, which has model {} now", facts.holder, row.model);
+  if (!facts.holder.empty())
+    return fmt::format("It waits for promotion {}, which has model {} now", facts.holder, row.model);
   if (is_held(facts))
     return fmt::format("It waits because model {} is on hold: {}", row.model, *facts.model->hold);
   if (waits_for_blackout(facts))
-    return fmt::format("A schedule asked for it, and it waits for the end of the blackout '{}'", facts.blackout);
+    return fmt::format("A schedule asked for it, and it waits for the end of the blackout '{}'",
+                       facts.blackout);
   return "It is about to begin";
 }
 
 std::string paused_why(const PromotionFacts& facts) {
   const auto* const run = facts.canary();
-  const auto where = run != nullptr ? place_of(facts, *run).text()
-                                    : facts.row.stage.empty() ? std::string("the start") : facts.row.stage;
+  const auto where = run != nullptr            ? place_of(facts, *run).text()
+                     : facts.row.stage.empty() ? std::string("the start")
+                                               : facts.row.stage;
   return fmt::format("It is paused at {}, and tests of harm go on: {}", where, facts.row.reason);
 }
 
@@ -178,9 +184,12 @@ std::string awaiting_why(const PromotionFacts& facts) {
   const auto place = place_of(facts, *run);
   std::vector<std::string> given;
   for (const auto& one : facts.approvals) given.push_back(one.who);
-  const auto so_far = given.empty() ? std::string() : fmt::format("; {} of them approved: {}", given.size(), list_text(given));
-  return fmt::format("Every clause holds at {}; to {} it waits for the approval of {} other than {}{}", place.text(),
-                     leaving_text(facts, place), people_text(facts.quorum.needed), facts.row.requester, so_far);
+  const auto so_far = given.empty()
+                          ? std::string()
+                          : fmt::format("; {} of them approved: {}", given.size(), list_text(given));
+  return fmt::format("Every clause holds at {}; to {} it waits for the approval of {} other than {}{}",
+                     place.text(), leaving_text(facts, place), people_text(facts.quorum.needed),
+                     facts.row.requester, so_far);
 }
 
 std::string undecided_why(const PromotionFacts& facts) {
@@ -197,13 +206,13 @@ std::string undecided_why(const PromotionFacts& facts) {
 std::string ended_why(const PromotionFacts& facts) {
   const auto& row = facts.row;
   const bool taken_back = row.state == PromotionState::succeeded && row.traffic == store::Traffic::reverted;
-  const char* const how = taken_back                                   ? "It succeeded and was rolled back later"
-                          : row.state == PromotionState::succeeded     ? "It succeeded"
-                          : row.state == PromotionState::rejected      ? "It was rejected"
-                          : row.state == PromotionState::errored       ? "It ended in an error"
-                          : row.state == PromotionState::aborted       ? "It was aborted"
-                          : row.state == PromotionState::expired       ? "It expired"
-                                                                       : "It was superseded";
+  const char* const how = taken_back                               ? "It succeeded and was rolled back later"
+                          : row.state == PromotionState::succeeded ? "It succeeded"
+                          : row.state == PromotionState::rejected  ? "It was rejected"
+                          : row.state == PromotionState::errored   ? "It ended in an error"
+                          : row.state == PromotionState::aborted   ? "It was aborted"
+                          : row.state == PromotionState::expired   ? "It expired"
+                                                                   : "It was superseded";
   const bool says_more = !row.reason.empty() && row.reason != store::to_string(row.state);
   return says_more ? fmt::format("{}: {}", how, row.reason) : std::string(how);
 }
@@ -221,8 +230,9 @@ std::string why_of(const PromotionFacts& facts) {
     case PromotionState::inconclusive:
       return undecided_why(facts);
     case PromotionState::rolling_back:
-      return fmt::format("It is being withdrawn; the data plane has not confirmed 0% for the candidate yet: {}",
-                         facts.row.reason);
+      return fmt::format(
+          "It is being withdrawn; the data plane has not confirmed 0% for the candidate yet: {}",
+          facts.row.reason);
     case PromotionState::finalizing:
       return "The bake is over; the data plane has not confirmed the candidate as the incumbent yet";
     default:
@@ -235,18 +245,21 @@ std::string canary_next(const PromotionFacts& facts, const RunFacts& run) {
   if (plan == nullptr) return {};
   if (run.progress.phase.empty() || run.progress.phase == "applying")
     return "The step begins when the data plane has confirmed its share";
-  if (run.progress.frozen) return "The share can grow again when that has recovered; an operator may roll back before";
+  if (run.progress.frozen)
+    return "The share can grow again when that has recovered; an operator may roll back before";
   const auto place = place_of(facts, run);
   const auto least_ms = place.is_bake() ? plan->bake_ms : plan->soak_ms;
   const auto earliest = utc_text(run.row.step_started_us + least_ms * 1'000);
-  std::string text = place.is_bake()
-                         ? fmt::format("Not before {} it succeeds and the candidate becomes the incumbent", earliest)
-                         : fmt::format("Not before {} it can {}", earliest, leaving_text(facts, place));
+  std::string text =
+      place.is_bake()
+          ? fmt::format("Not before {} it succeeds and the candidate becomes the incumbent", earliest)
+          : fmt::format("Not before {} it can {}", earliest, leaving_text(facts, place));
   if (!place.is_bake() && plan->steps[place.step].approval)
     text += fmt::format(", which takes the approval of {}", people_text(plan->steps[place.step].approvals));
   if (plan->max_duration_ms)
-    text += fmt::format("; at {} it ends as inconclusive",
-                        utc_text(run.row.step_started_us + std::max(*plan->max_duration_ms, least_ms) * 1'000));
+    text +=
+        fmt::format("; at {} it ends as inconclusive",
+                    utc_text(run.row.step_started_us + std::max(*plan->max_duration_ms, least_ms) * 1'000));
   return text;
 }
 
@@ -264,7 +277,8 @@ std::string running_next(const PromotionFacts& facts) {
 }
 
 std::string queued_next(const PromotionFacts& facts) {
-  if (!facts.holder.empty()) return fmt::format("It begins when {} has ended, unless that leaves a hold", facts.holder);
+  if (!facts.holder.empty())
+    return fmt::format("It begins when {} has ended, unless that leaves a hold", facts.holder);
   if (is_held(facts)) return "It begins when an operator lifts the hold";
   if (waits_for_blackout(facts)) return "It begins when the blackout is over";
   return fmt::format("{} comes first", schema::to_string(Stage::offline_numeric));
@@ -276,9 +290,10 @@ std::string expiry_text(const PromotionFacts& facts, std::string_view unless) {
 }
 
 std::string undecided_next(const PromotionFacts& facts) {
-  const auto expiry = expiry_text(facts, facts.to_waive.empty() ? "an operator repeats the stage or ends it"
-                                                                : "its clauses are waived, or an operator repeats the "
-                                                                  "stage or ends it");
+  const auto expiry =
+      expiry_text(facts, facts.to_waive.empty() ? "an operator repeats the stage or ends it"
+                                                : "its clauses are waived, or an operator repeats the "
+                                                  "stage or ends it");
   if (facts.undecided.empty() || facts.undecided.front().advice.empty()) return expiry;
   return fmt::format("{} {}", sentence(facts.undecided.front().advice), expiry);
 }
@@ -304,8 +319,9 @@ std::string next_of(const PromotionFacts& facts) {
       break;
   }
   const bool held = is_held(facts) && facts.model->hold_promotion == facts.row.id;
-  return held ? fmt::format("Model {} is on hold because of it: nothing begins until an operator lifts the hold",
-                            facts.row.model)
+  return held ? fmt::format(
+                    "Model {} is on hold because of it: nothing begins until an operator lifts the hold",
+                    facts.row.model)
               : std::string();
 }
 

@@ -27,7 +27,8 @@ struct Standing {
 
 /// "2026-01-31 12:00:05 UTC"
 [[nodiscard]] std::string utc_text(std::int64_t time_us);
-/// The text on one line, of bounded length, with a capital at its start and a full stop at its end; "" for "".
+/// The text on one line, of bounded length, with a capital at its start and a full stop at its end; "" for
+/// "".
 [[nodiscard]] std::string sentence(std::string_view text);
 
 }  // namespace driftgate::pipeline

@@ -174,7 +174,7 @@ schema::Result<View> named_model_view(store::Reader& reader, const std::string& 
   return model_view(reader, row);
 }
 
-schema::Result<View> promotion_view(store::Reader& reader, const PromotionFacts& facts) {
+schema::Result<View> view_of_facts(store::Reader& reader, const PromotionFacts& facts) {
   json value = promotion_json(facts);
   for (std::size_t i = 0; i < facts.runs.size(); ++i) {
     auto open = TRY(open_list(reader, facts.runs[i].row.key));
@@ -190,7 +190,7 @@ schema::Result<View> promotion_view(store::Reader& reader, const PromotionFacts&
 schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
                                     const Sources& sources) {
   const auto facts = TRY(gather(reader, {&row, 1}, sources));
-  return promotion_view(reader, facts.front());
+  return view_of_facts(reader, facts.front());
 }
 
 schema::Result<void> note_made(store::Tx& tx, const schema::Result<View>& view) {

@@ -27,7 +27,7 @@ namespace driftgate::pipeline {
 [[nodiscard]] schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row);
 [[nodiscard]] schema::Result<View> named_model_view(store::Reader& reader, const std::string& name);
 /// The item of a list with the sentences of every verdict that did not pass.
-[[nodiscard]] schema::Result<View> promotion_view(store::Reader& reader, const PromotionFacts& facts);
+[[nodiscard]] schema::Result<View> view_of_facts(store::Reader& reader, const PromotionFacts& facts);
 [[nodiscard]] schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
                                                   const Sources& sources);
 /// Tells the request that `tx` is run for what it made, so that its answer commits with it (store/write_scope.hpp).

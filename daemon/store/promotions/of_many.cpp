@@ -11,48 +11,58 @@ namespace {
 // The keys of the only parameter.
 #define KEYS "(SELECT value FROM json_each(?1))"
 
-constexpr Sql kRuns{"stage runs of promotions",
-                    "SELECT promotion, stage, attempt, state, started_us, planned_end_us, ended_us, watermark, "
-                    "step, step_started_us, progress, report FROM stage_runs WHERE promotion IN " KEYS
-                    " ORDER BY rowid"};
+constexpr Sql kRuns{
+    "stage runs of promotions",
+    "SELECT promotion, stage, attempt, state, started_us, planned_end_us, ended_us, watermark, "
+    "step, step_started_us, progress, report FROM stage_runs WHERE promotion IN " KEYS " ORDER BY rowid"};
 constexpr Sql kCounts{"verdict counts of promotions",
                       "SELECT promotion, stage, attempt, verdict, count(*) FROM verdicts INDEXED BY "
-                      "verdicts_counted WHERE promotion IN " KEYS " GROUP BY promotion, stage, attempt, verdict"};
-constexpr Sql kOpenVerdicts{"open verdicts of promotions",
-                            "SELECT promotion, stage, attempt, clause, slice, verdict FROM verdicts INDEXED BY "
-                            "verdicts_not_passed WHERE promotion IN " KEYS " AND verdict <> 'pass' "
-                            "ORDER BY promotion, stage, attempt, clause, slice"};
-constexpr Sql kUndecided{"undecided verdicts of promotions",
-                         "SELECT promotion, stage, attempt, clause, slice, verdict, detail, evidence_seq, decided_us "
-                         "FROM verdicts INDEXED BY verdicts_not_passed WHERE promotion IN " KEYS
-                         " AND verdict <> 'pass' AND verdict = 'inconclusive' "
-                         "ORDER BY promotion, stage, attempt, clause, slice"};
-constexpr Sql kJobs{"running jobs of promotions",
-                    "SELECT id, promotion, stage, attempt, name, kind, dir, state, remote, spec_digest, result, "
-                    "created_us, ended_us FROM jobs WHERE promotion IN " KEYS " AND state = 'running' ORDER BY id"};
-constexpr Sql kApprovals{"approvals of promotions",
-                         "SELECT id, promotion, stage, attempt, step, who, evidence_digest, decision, reason, "
-                         "given_us FROM approvals WHERE promotion IN " KEYS " ORDER BY id"};
+                      "verdicts_counted WHERE promotion IN " KEYS
+                      " GROUP BY promotion, stage, attempt, verdict"};
+constexpr Sql kOpenVerdicts{
+    "open verdicts of promotions",
+    "SELECT promotion, stage, attempt, clause, slice, verdict FROM verdicts INDEXED BY "
+    "verdicts_not_passed WHERE promotion IN " KEYS
+    " AND verdict <> 'pass' "
+    "ORDER BY promotion, stage, attempt, clause, slice"};
+constexpr Sql kUndecided{
+    "undecided verdicts of promotions",
+    "SELECT promotion, stage, attempt, clause, slice, verdict, detail, evidence_seq, decided_us "
+    "FROM verdicts INDEXED BY verdicts_not_passed WHERE promotion IN " KEYS
+    " AND verdict <> 'pass' AND verdict = 'inconclusive' "
+    "ORDER BY promotion, stage, attempt, clause, slice"};
+constexpr Sql kJobs{
+    "running jobs of promotions",
+    "SELECT id, promotion, stage, attempt, name, kind, dir, state, remote, spec_digest, result, "
+    "created_us, ended_us FROM jobs WHERE promotion IN " KEYS " AND state = 'running' ORDER BY id"};
+constexpr Sql kApprovals{
+    "approvals of promotions",
+    "SELECT id, promotion, stage, attempt, step, who, evidence_digest, decision, reason, "
+    "given_us FROM approvals WHERE promotion IN " KEYS " ORDER BY id"};
 constexpr Sql kWaivers{"waivers of promotions",
                        "SELECT id, promotion, stage, attempt, clause, who, evidence_digest, reason, given_us "
                        "FROM waivers WHERE promotion IN " KEYS " ORDER BY id"};
 constexpr Sql kVersions{
     "find versions",
     "SELECT id, checkpoint, kernel, engine, created_us, base_url FROM versions WHERE id IN " KEYS};
-constexpr Sql kContracts{"find contracts",
-                         "SELECT digest, name, canonical, registrant, registered_us, evidence_seq FROM contracts "
-                         "WHERE digest IN " KEYS};
+constexpr Sql kContracts{
+    "find contracts",
+    "SELECT digest, name, canonical, registrant, registered_us, evidence_seq FROM contracts "
+    "WHERE digest IN " KEYS};
 constexpr Sql kModels{"find models",
                       "SELECT name, incumbent, epoch, lock_owner, hold, held_by, hold_promotion, hold_us, "
                       "created_us, updated_us, revision, evidence_seq FROM models WHERE name IN " KEYS};
-constexpr Sql kDesired{"desired routes of models",
-                       "SELECT model, epoch, revision, route, time_us FROM desired_routes WHERE model IN " KEYS};
-constexpr Sql kApplied{"applied routes of models",
-                       "SELECT model, epoch, revision, route, time_us FROM applied_routes WHERE model IN " KEYS};
-constexpr Sql kHolders{"promotions that hold models",
-                       "SELECT model, id FROM promotions INDEXED BY promotions_one_holds_model WHERE model IN " KEYS
-                       " AND state IN ('running', 'paused', 'awaiting_approval', 'inconclusive', 'rolling_back', "
-                       "'finalizing')"};
+constexpr Sql kDesired{
+    "desired routes of models",
+    "SELECT model, epoch, revision, route, time_us FROM desired_routes WHERE model IN " KEYS};
+constexpr Sql kApplied{
+    "applied routes of models",
+    "SELECT model, epoch, revision, route, time_us FROM applied_routes WHERE model IN " KEYS};
+constexpr Sql kHolders{
+    "promotions that hold models",
+    "SELECT model, id FROM promotions INDEXED BY promotions_one_holds_model WHERE model IN " KEYS
+    " AND state IN ('running', 'paused', 'awaiting_approval', 'inconclusive', 'rolling_back', "
+    "'finalizing')"};
 
 #undef KEYS
 

@@ -15,8 +15,8 @@
 #include "daemon/store/registry/versions.hpp"
 #include "daemon/store/sqlite/sql.hpp"
 
-// What belongs to several promotions or models, each by one statement: a page of a list costs as many statements as
-// one promotion. What is not stored is left out.
+// What belongs to several promotions or models, each by one statement: a page of a list costs as many
+// statements as one promotion. What is not stored is left out.
 namespace driftgate::store {
 
 /// The keys as one parameter of a statement: a JSON array.

@@ -19,31 +19,37 @@ constexpr Sql kOpen{"open promotions of models",
                     "SELECT " DRIFTGATE_PROMOTION_COLUMNS
                     " FROM promotions INDEXED BY promotions_open_by_model WHERE model IN " MODELS
                     " AND " DRIFTGATE_OPEN_STATES " ORDER BY id"};
-constexpr Sql kLastEnded{"last ended promotions of models",
-                         "SELECT " DRIFTGATE_PROMOTION_COLUMNS
-                         " FROM promotions WHERE id IN (SELECT (SELECT id FROM promotions AS ended INDEXED BY "
-                         "promotions_ended_by_model WHERE ended.model = named.value AND ended_us IS NOT NULL "
-                         "ORDER BY ended_us DESC LIMIT 1) FROM json_each(?1) AS named)"};
-constexpr Sql kSchedules{"schedules of models",
-                         "SELECT name, cron, zone, model, request, misfire, grace_s, if_running, paused, owner, "
-                         "created_us, updated_us, revision, next_us FROM schedules INDEXED BY schedules_by_model "
-                         "WHERE model IN " MODELS " ORDER BY name"};
-constexpr Sql kLastFires{"last fires of models",
-                         "SELECT schedule, fire_us, outcome, why, promotion, fired.owner, decided_us, evidence_seq "
-                         "FROM schedules JOIN schedule_fires AS fired ON fired.schedule = schedules.name "
-                         "WHERE model IN " MODELS " AND fire_us = (SELECT max(fire_us) FROM schedule_fires AS other "
-                         "WHERE other.schedule = schedules.name)"};
+constexpr Sql kLastEnded{
+    "last ended promotions of models",
+    "SELECT " DRIFTGATE_PROMOTION_COLUMNS
+    " FROM promotions WHERE id IN (SELECT (SELECT id FROM promotions AS ended INDEXED BY "
+    "promotions_ended_by_model WHERE ended.model = named.value AND ended_us IS NOT NULL "
+    "ORDER BY ended_us DESC LIMIT 1) FROM json_each(?1) AS named)"};
+constexpr Sql kSchedules{
+    "schedules of models",
+    "SELECT name, cron, zone, model, request, misfire, grace_s, if_running, paused, owner, "
+    "created_us, updated_us, revision, next_us FROM schedules INDEXED BY schedules_by_model "
+    "WHERE model IN " MODELS " ORDER BY name"};
+constexpr Sql kLastFires{
+    "last fires of models",
+    "SELECT schedule, fire_us, outcome, why, promotion, fired.owner, decided_us, evidence_seq "
+    "FROM schedules JOIN schedule_fires AS fired ON fired.schedule = schedules.name "
+    "WHERE model IN " MODELS
+    " AND fire_us = (SELECT max(fire_us) FROM schedule_fires AS other "
+    "WHERE other.schedule = schedules.name)"};
 // Of the bare columns SQLite takes those of the row that has the maximum.
-constexpr Sql kGuards{"guards of models",
-                      "SELECT model, armed, alarms FROM (SELECT model, ended_us IS NULL AS armed, alarms, max(ordinal) "
-                      "FROM guards INDEXED BY guards_by_model WHERE model IN " MODELS " GROUP BY model)"};
-constexpr Sql kCounts{"overview counts",
-                      "SELECT (SELECT count(*) FROM models), "
-                      "(SELECT count(*) FROM promotions INDEXED BY promotions_open WHERE " DRIFTGATE_OPEN_STATES
-                      "), (SELECT count(*) FROM promotions INDEXED BY promotions_needing "
-                      "WHERE " DRIFTGATE_NEEDING_STATES
-                      "), (SELECT count(*) FROM models INDEXED BY models_held WHERE hold IS NOT NULL), "
-                      "(SELECT count(*) FROM guards INDEXED BY guards_one_armed WHERE ended_us IS NULL AND alarms > 0)"};
+constexpr Sql kGuards{
+    "guards of models",
+    "SELECT model, armed, alarms FROM (SELECT model, ended_us IS NULL AS armed, alarms, max(ordinal) "
+    "FROM guards INDEXED BY guards_by_model WHERE model IN " MODELS " GROUP BY model)"};
+constexpr Sql kCounts{
+    "overview counts",
+    "SELECT (SELECT count(*) FROM models), "
+    "(SELECT count(*) FROM promotions INDEXED BY promotions_open WHERE " DRIFTGATE_OPEN_STATES
+    "), (SELECT count(*) FROM promotions INDEXED BY promotions_needing "
+    "WHERE " DRIFTGATE_NEEDING_STATES
+    "), (SELECT count(*) FROM models INDEXED BY models_held WHERE hold IS NOT NULL), "
+    "(SELECT count(*) FROM guards INDEXED BY guards_one_armed WHERE ended_us IS NULL AND alarms > 0)"};
 
 #undef MODELS
 

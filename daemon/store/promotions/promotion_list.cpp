@@ -15,11 +15,12 @@ namespace {
 constexpr std::string_view kBehindAllIds = "~";
 
 // ?1: id of the cursor, ?2: its updated_us, ?3: rows, ?4 …: the filters, NULL or 0 when they are not given.
-#define MATCHES                                                                                               \
-  " AND (?4 IS NULL OR model = ?4) AND (?5 IS NULL OR state = ?5) AND (?6 IS NULL OR requester = ?6)"         \
-  " AND (?7 IS NULL OR contract IN (SELECT digest FROM contracts WHERE digest = ?7 OR name = ?7))"            \
-  " AND (?8 = 0 OR " DRIFTGATE_OPEN_STATES ") AND (?9 = 0 OR " DRIFTGATE_NEEDING_STATES ")"                   \
-  " AND (?10 IS NULL OR instr(lower(id), ?10) OR instr(lower(model), ?10) OR instr(lower(engine), ?10)"       \
+#define MATCHES                                                                                         \
+  " AND (?4 IS NULL OR model = ?4) AND (?5 IS NULL OR state = ?5) AND (?6 IS NULL OR requester = ?6)"   \
+  " AND (?7 IS NULL OR contract IN (SELECT digest FROM contracts WHERE digest = ?7 OR name = ?7))"      \
+  " AND (?8 = 0 OR " DRIFTGATE_OPEN_STATES ") AND (?9 = 0 OR " DRIFTGATE_NEEDING_STATES                 \
+  ")"                                                                                                   \
+  " AND (?10 IS NULL OR instr(lower(id), ?10) OR instr(lower(model), ?10) OR instr(lower(engine), ?10)" \
   " OR contract IN (SELECT digest FROM contracts WHERE instr(lower(name), ?10)))"
 #define NEWEST "id < ?1" MATCHES " ORDER BY id DESC LIMIT ?3"
 #define OLDEST "id > ?1" MATCHES " ORDER BY id LIMIT ?3"
@@ -36,26 +37,26 @@ constexpr Orders kAll{{"newest promotions", SELECT_BY("") NEWEST},
                       {"oldest promotions", SELECT_BY("") OLDEST},
                       {"promotions by change", SELECT_BY("INDEXED BY promotions_updated") UPDATED}};
 
-#define ORDERS(what, by, by_updated, condition)                                                  \
-  {                                                                                              \
-    {"newest promotions " what, SELECT_BY("INDEXED BY " by) condition " AND " NEWEST},           \
-        {"oldest promotions " what, SELECT_BY("INDEXED BY " by) condition " AND " OLDEST}, {     \
+#define ORDERS(what, by, by_updated, condition)                                                      \
+  {                                                                                                  \
+    {"newest promotions " what, SELECT_BY("INDEXED BY " by) condition " AND " NEWEST},               \
+        {"oldest promotions " what, SELECT_BY("INDEXED BY " by) condition " AND " OLDEST}, {         \
       "promotions " what " by change", SELECT_BY("INDEXED BY " by_updated) condition " AND " UPDATED \
-    }                                                                                            \
+    }                                                                                                \
   }
 
 constexpr Orders kOfModel =
     ORDERS("of a model", "promotions_by_model", "promotions_by_model_updated", "model = ?4");
-constexpr Orders kNeeding = ORDERS("that need people", "promotions_needing", "promotions_needing_updated",
-                                   DRIFTGATE_NEEDING_STATES);
+constexpr Orders kNeeding =
+    ORDERS("that need people", "promotions_needing", "promotions_needing_updated", DRIFTGATE_NEEDING_STATES);
 constexpr Orders kOpen =
     ORDERS("that are open", "promotions_open", "promotions_open_updated", DRIFTGATE_OPEN_STATES);
 constexpr Orders kInState =
     ORDERS("in a state", "promotions_by_state", "promotions_by_state_updated", "state = ?5");
-constexpr Orders kOfRequester = ORDERS("of a requester", "promotions_by_requester",
-                                       "promotions_by_requester_updated", "requester = ?6");
-constexpr Orders kUnderContract = ORDERS("under a contract", "promotions_by_contract",
-                                         "promotions_by_contract_updated", "contract = ?7");
+constexpr Orders kOfRequester =
+    ORDERS("of a requester", "promotions_by_requester", "promotions_by_requester_updated", "requester = ?6");
+constexpr Orders kUnderContract =
+    ORDERS("under a contract", "promotions_by_contract", "promotions_by_contract_updated", "contract = ?7");
 
 #undef ORDERS
 #undef SELECT_BY
@@ -117,15 +118,16 @@ const Sql& statement_of(const PromotionQuery& query) {
 
 Result<PromotionList> query_promotions(Reader& reader, const PromotionQuery& query) {
   if (query.limit < 1 || query.limit > kMaxListedPromotions)
-    return schema::failf(ErrorCode::invalid_argument, "a page must have 1 to {} promotions", kMaxListedPromotions);
+    return schema::failf(ErrorCode::invalid_argument, "a page must have 1 to {} promotions",
+                         kMaxListedPromotions);
   const auto cursor = TRY(parse_cursor(query));
   std::optional<std::string_view> state;
   if (query.state) state = to_string(*query.state);
   PromotionList list;
-  auto rows = TRY(list_rows<PromotionRow>(
-      reader, statement_of(query),
-      {cursor.id, cursor.updated_us, query.limit + 1, query.model, state, query.requester, query.contract,
-       query.open, query.needing, query.text}));
+  auto rows =
+      TRY(list_rows<PromotionRow>(reader, statement_of(query),
+                                  {cursor.id, cursor.updated_us, query.limit + 1, query.model, state,
+                                   query.requester, query.contract, query.open, query.needing, query.text}));
   list.rows = std::move(rows);
   if (list.rows.size() <= static_cast<std::size_t>(query.limit)) return list;
   list.rows.pop_back();

@@ -40,9 +40,9 @@ struct PromotionList {
   std::string next{};  ///< cursor of the next page; empty on the last one
 };
 
-/// A page, found by an index: of the filters the most selective one decides which, the others are checked row by
-/// row. In the order `updated` a promotion that changes between two pages moves to the front. `invalid_argument` for a
-/// limit out of range or a cursor that is none.
+/// A page, found by an index: of the filters the most selective one decides which, the others are checked row
+/// by row. In the order `updated` a promotion that changes between two pages moves to the front.
+/// `invalid_argument` for a limit out of range or a cursor that is none.
 Result<PromotionList> query_promotions(Reader& reader, const PromotionQuery& query);
 
 /// The statement that a query runs, for tests of its plan.

@@ -109,17 +109,25 @@ std::string order_text(const pipeline::Order& order) {
 
 }  // namespace
 
-Result<View> FakeService::abort(const std::string& actor, const std::string& id, const pipeline::Order& order) {
-  return changed(actor, fmt::format("abort {} {}", id, order_text(order)), named(id, promotion_json(id, "aborted")));
+Result<View> FakeService::abort(const std::string& actor, const std::string& id,
+                                const pipeline::Order& order) {
+  return changed(actor, fmt::format("abort {} {}", id, order_text(order)),
+                 named(id, promotion_json(id, "aborted")));
 }
-Result<View> FakeService::rollback(const std::string& actor, const std::string& id, const pipeline::Order& order) {
-  return changed(actor, fmt::format("rollback {} {}", id, order_text(order)), named(id, promotion_json(id, "rejected")));
+Result<View> FakeService::rollback(const std::string& actor, const std::string& id,
+                                   const pipeline::Order& order) {
+  return changed(actor, fmt::format("rollback {} {}", id, order_text(order)),
+                 named(id, promotion_json(id, "rejected")));
 }
-Result<View> FakeService::pause(const std::string& actor, const std::string& id, const pipeline::Order& order) {
-  return changed(actor, fmt::format("pause {} {}", id, order_text(order)), named(id, promotion_json(id, "paused")));
+Result<View> FakeService::pause(const std::string& actor, const std::string& id,
+                                const pipeline::Order& order) {
+  return changed(actor, fmt::format("pause {} {}", id, order_text(order)),
+                 named(id, promotion_json(id, "paused")));
 }
-Result<View> FakeService::resume(const std::string& actor, const std::string& id, const pipeline::Order& order) {
-  return changed(actor, fmt::format("resume {} {}", id, order_text(order)), named(id, promotion_json(id, "running")));
+Result<View> FakeService::resume(const std::string& actor, const std::string& id,
+                                 const pipeline::Order& order) {
+  return changed(actor, fmt::format("resume {} {}", id, order_text(order)),
+                 named(id, promotion_json(id, "running")));
 }
 Result<View> FakeService::lift_hold(const std::string& actor, const std::string& model,
                                     const std::string& reason) {
@@ -378,7 +386,8 @@ Result<void> FakeIdempotency::keep(const store::KeyedRequest& request, const sto
   return {};
 }
 
-Result<void> FakeIdempotency::replace(const store::KeyedRequest& request, const store::StoredResponse& response) {
+Result<void> FakeIdempotency::replace(const store::KeyedRequest& request,
+                                      const store::StoredResponse& response) {
   const auto found = kept.find(fmt::format("{} {}", request.principal, request.key));
   if (found == kept.end()) return fail(ErrorCode::not_found, "nothing is kept");
   found->second.response = response;

@@ -31,9 +31,9 @@ class FakeService final : public pipeline::Service {
   std::optional<schema::Error> failure;  ///< what every changing call answers, when set
   std::string state = "running";
   int promotions_made = 0;
-  int looks = 0;                            ///< at all open promotions
-  std::vector<std::string> open{"pr-1"};    ///< ids of the open promotions
-  pipeline::PromotionFilter filter;         ///< of the newest list
+  int looks = 0;                          ///< at all open promotions
+  std::vector<std::string> open{"pr-1"};  ///< ids of the open promotions
+  pipeline::PromotionFilter filter;       ///< of the newest list
   std::mutex mutex;
 
   static std::string promotion_json(const std::string& id, const std::string& state);
@@ -51,7 +51,8 @@ class FakeService final : public pipeline::Service {
   Result<View> waive(const std::string& actor, const std::string& id, const std::string& clause,
                      const std::string& digest, const std::string& reason) override;
   Result<View> abort(const std::string& actor, const std::string& id, const pipeline::Order& order) override;
-  Result<View> rollback(const std::string& actor, const std::string& id, const pipeline::Order& order) override;
+  Result<View> rollback(const std::string& actor, const std::string& id,
+                        const pipeline::Order& order) override;
   Result<View> pause(const std::string& actor, const std::string& id, const pipeline::Order& order) override;
   Result<View> resume(const std::string& actor, const std::string& id, const pipeline::Order& order) override;
   Result<View> lift_hold(const std::string& actor, const std::string& model,
@@ -105,8 +106,8 @@ class FakeEvidence final : public EvidencePort {
  public:
   std::int64_t size = 10;
   std::vector<std::string> reads;
-  int pages = 0;                        ///< read so far
-  std::string kind = "state_changed";   ///< of all entries
+  int pages = 0;                       ///< read so far
+  std::string kind = "state_changed";  ///< of all entries
   static std::string entry_json(std::int64_t seq, const std::string& kind = "state_changed");
   schema::Result<evidence::EntryPage> page(const evidence::EntryFilter& filter) override;
   schema::Result<std::string> entry(std::uint64_t seq) override;

@@ -3,7 +3,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "daemon/api/credentials.hpp"
+#include "daemon/api/access/credentials.hpp"
 #include "daemon/auth/sessions.hpp"
 #include "daemon/net/request.hpp"
 #include "daemon/web/site.hpp"

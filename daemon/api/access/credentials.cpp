@@ -1,4 +1,4 @@
-#include "daemon/api/credentials.hpp"
+#include "daemon/api/access/credentials.hpp"
 
 #include <fmt/format.h>
 
