@@ -8,14 +8,17 @@
 
 namespace driftgate::cli::live {
 
+/// The columns and rows that a picture can have on a terminal: the last column stays free, since a character
+/// in it may wrap, and so does the last row, where the cursor waits.
+[[nodiscard]] Shape drawable(const Shape& terminal);
+
 /// A picture that is drawn again in place, at the end of what the terminal shows, without the alternate
 /// screen: what was before it stays above, and its last state stays when the program ends.
 class Frame {
  public:
-  /// The bytes that draw `lines` over those of the last call, each cut to less than the terminal's width.
-  /// Fewer lines than the terminal has rows; those beyond are left out. The cursor ends below them, at the
-  /// left edge.
-  [[nodiscard]] std::string draw(const std::vector<Line>& lines, const Shape& shape);
+  /// The bytes that draw `lines` over those of the last call, cut to what is drawable. The cursor ends below
+  /// them, at the left edge.
+  [[nodiscard]] std::string draw(const std::vector<Line>& lines, const Shape& terminal);
 
   /// What is drawn stays; the next picture comes below it.
   void forget() { widths_.clear(); }

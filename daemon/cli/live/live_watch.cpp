@@ -182,7 +182,7 @@ bool draw_until_over(Terminal& terminal, Follower& follower) {
   for (bool over = false;;) {
     follower.take_news();
     over = follower.over();  // before the drawing, which then shows the end
-    terminal.draw(follower.lines(terminal_shape()));
+    terminal.draw(follower.lines(drawable(terminal_shape())));
     if (over || std::ferror(stdout) != 0) return true;
     const auto drawn = Clock::now();
     auto woke = terminal.wait(follower.fd(), kTick);
@@ -201,7 +201,7 @@ Result<int> watch_live(Client& client, const std::string& id) {
   Terminal terminal;
   Follower follower(client, id, std::move(promotion));
   if (!draw_until_over(terminal, follower)) {
-    print_line("The promotion goes on: driftgate watch " + printable(id));
+    print_line("\r\x1b[KThe promotion goes on: driftgate watch " + printable(id));
     terminal.end_by_signal();
   }
   if (std::ferror(stdout) != 0) return kExitIo;
