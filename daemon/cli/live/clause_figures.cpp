@@ -28,9 +28,13 @@ std::string limit_words(const json& clause) {
   const auto threshold = maybe_number(clause, "threshold");
   if (!threshold) return {};
   const std::string kind = shown(clause, "limit_kind");
-  if (kind == "min") return "≥ " + figure_text(*threshold);
-  if (kind.empty() || kind == "max") return "≤ " + figure_text(*threshold);
-  return kind + " " + figure_text(*threshold);
+  const std::string number = figure_text(*threshold);
+  if (kind.empty() || kind == "max") return "≤ " + number;
+  if (kind == "max_ratio") return "≤ " + number + "×";
+  if (kind == "max_delta") return "≤ +" + number;
+  if (kind == "max_staleness") return "≤ " + number + " ms";
+  if (kind == "min" || kind == "min_count" || kind == "min_coverage") return "≥ " + number;
+  return kind + " " + number;
 }
 
 /// A clause that is measured live, at its newest point.

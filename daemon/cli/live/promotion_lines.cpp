@@ -111,12 +111,6 @@ Block chips(const PromotionPicture& picture, const Shape& shape) {
   return block;
 }
 
-std::string planned_words(const Ramp& ramp) {
-  std::string words;
-  for (const std::int64_t share : ramp.planned_bp) words += (words.empty() ? "" : " → ") + share_words(share);
-  return words;
-}
-
 Block ramp_block(const PromotionPicture& picture, const Shape& shape) {
   Block block{.rank = 1, .least = 1, .gap = true};
   if (!picture.ramp) return block;
@@ -136,8 +130,7 @@ Block ramp_block(const PromotionPicture& picture, const Shape& shape) {
       {fmt::format("; {} failed, {} of the incumbent's", ramp.failures, ramp.incumbent_failures),
        ramp.failures > 0 ? Style::warn : Style::plain});
   block.lines.push_back(labelled("", std::move(exposed)));
-  const std::string planned = planned_words(ramp);
-  if (!planned.empty()) block.lines.push_back(labelled("", {{planned, Style::faint}}));
+  if (!ramp.planned.empty()) block.lines.push_back(labelled("", {{ramp.planned, Style::faint}}));
   return block;
 }
 
@@ -146,7 +139,7 @@ Block reasons(const PromotionPicture& picture, const News& news, const Shape& sh
   const Style style = picture.ended() ? style_of_state(picture.state) : Style::plain;
   const char* label = "why";
   for (const std::string& wait : picture.waits) {
-    add_sentence(label, wait, picture.ended() ? 6 : 3, style, shape, block.lines);
+    add_sentence(label, wait, picture.ended() ? 6 : 4, style, shape, block.lines);
     label = "";
   }
   std::string next = picture.next;
@@ -202,8 +195,8 @@ struct ClauseCells {
 std::string level_words(const char* what, const std::optional<double>& value,
                         const std::optional<double>& needed) {
   if (!value) return {};
-  if (!needed) return fmt::format("{} {}", what, figure_text(*value));
-  return fmt::format("{} {} of {}", what, figure_text(*value), figure_text(*needed));
+  if (!needed) return fmt::format("{} {:.3g}", what, *value);
+  return fmt::format("{} {:.3g} of {}", what, *value, figure_text(*needed));
 }
 
 ClauseCells cells_of(const ClauseFigure& clause) {

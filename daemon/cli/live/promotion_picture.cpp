@@ -53,6 +53,20 @@ StageChip chip_of(const json& promotion, const char* stage) {
   return chip;
 }
 
+std::string planned_words(const json& series) {
+  const json planned = member_of(series, "planned");
+  std::string words;
+  for (const json& step : planned.is_array() ? planned : json::array()) {
+    const std::string share = share_words(base::integer_at(step, "share_bp"));
+    if (is_true(step, "bake")) {
+      words += fmt::format("{}{} in the bake", words.empty() ? "" : ", then ", share);
+    } else {
+      words += (words.empty() ? "" : " → ") + share;
+    }
+  }
+  return words;
+}
+
 std::optional<Ramp> ramp_of(const json& promotion, const json& series) {
   const json canary = member_of(promotion, "canary");
   if (!canary.is_object()) return std::nullopt;
@@ -67,8 +81,7 @@ std::optional<Ramp> ramp_of(const json& promotion, const json& series) {
   ramp.keys = base::integer_at(canary, "exposed_keys");
   ramp.failures = base::integer_at(canary, "failures");
   ramp.incumbent_failures = base::integer_at(canary, "incumbent_failures");
-  if (const json planned = member_of(series, "planned"); planned.is_array())
-    for (const json& step : planned) ramp.planned_bp.push_back(base::integer_at(step, "share_bp"));
+  ramp.planned = planned_words(series);
   return ramp;
 }
 

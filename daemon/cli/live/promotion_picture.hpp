@@ -28,7 +28,7 @@ struct Ramp {
   bool frozen = false;                  ///< telemetry is too old
   std::int64_t requests = 0, keys = 0;  ///< exposed to the candidate
   std::int64_t failures = 0, incumbent_failures = 0;
-  std::vector<std::int64_t> planned_bp;  ///< shares of all steps, where the daemon tells them
+  std::string planned;  ///< "10% → 50% → 99%, then 99% in the bake", where the daemon tells it
 };
 
 /// One clause on one slice: where it stands.
@@ -37,7 +37,7 @@ struct ClauseFigure {
   std::string word;           ///< "violated", "error", "inconclusive", "undecided", "pass"
   bool soft = false;          ///< does not block
   std::string message;        ///< of a verdict
-  std::string limit;          ///< "≤ 0.05"; "" when not known
+  std::string limit;          ///< "≤ 0.05", "≤ 3×" and "≤ +3" of the incumbent's; "" when not known
   std::optional<double> estimate;
   /// e-values against harm and for the limit's being kept, with the levels that decide.
   std::optional<double> harm, harm_needed, proof, proof_needed;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "daemon/cli/live/character_widths.hpp"
 #include "schema/utf8.hpp"
@@ -128,6 +129,7 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width, std::siz
 }
 
 std::string figure_text(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e6) return fmt::format("{:.0f}", value);
   return fmt::format("{:.4g}", value);
 }
 

@@ -27,7 +27,7 @@ namespace driftgate::cli::live {
 /// cut with "…" when there is more.
 [[nodiscard]] std::vector<std::string> wrap(std::string_view text, std::size_t width, std::size_t most);
 
-/// "0.05", "5.43e+08", "inf": four significant digits.
+/// "0.05", "5.429e+08", "inf": four significant digits, whole numbers below a million as they are.
 [[nodiscard]] std::string figure_text(double value);
 
 /// "7 s", "3 min", "2 h 5 min", "4 d": how long, in microseconds; "0 s" when negative.

@@ -40,7 +40,7 @@ const char* const kSeries = R"({"promotion":"pr-1","stage":"canary","attempt":1,
                                    {"estimate":0.0646,"e_value":"inf","verdict":"violated"}]},
     {"clause":"runtime.hang","slice":"","severity":"hard","limit_kind":"max","threshold":0.1,"e_harm_needed":500,
      "points":[{"estimate":0.05,"e_value":90,"verdict":"inconclusive"}]}],
-    "planned":[{"step":0,"share_bp":100},{"step":1,"share_bp":1000},{"step":2,"share_bp":10000}]})";
+    "planned":[{"step":0,"share_bp":100},{"step":1,"share_bp":1000},{"step":2,"share_bp":10000},{"step":3,"share_bp":9900,"bake":true}]})";
 
 json canary() {
   return json::parse(kCanary);
@@ -74,7 +74,7 @@ TEST_CASE("the screen says what is promoted, where it stands, and what the ramp 
   CHECK(holds(screen, "▸ canary running 40 keys"));
   CHECK(holds(screen, "10%   step 2 of 4, ramping\n"));
   CHECK(holds(screen, "420 requests of 300 keys exposed; 3 failed, 2 of the incumbent's\n"));
-  CHECK(holds(screen, "1% → 10% → 100%\n"));
+  CHECK(holds(screen, "1% → 10% → 100%, then 99% in the bake\n"));
   CHECK(holds(screen, "why      waits for 4 s of 6 s soak and 40 of 300 keys.\n"));
   CHECK(holds(screen, "violated      runtime.errors on language=de"));
   CHECK(holds(screen, "0.0646 ≤ 0.05  harm e inf of 500"));
@@ -103,6 +103,23 @@ TEST_CASE("clauses that fail come first, then what is nearest to its level, pass
   CHECK(merged[0].message == "31 of 480");
   CHECK(merged[0].estimate == doctest::Approx(0.0646));
   CHECK(merged[2].word == "inconclusive");
+}
+
+TEST_CASE("limits are written as short as a narrow screen needs them") {
+  const std::pair<const char*, const char*> limits[] = {
+      {"max", "≤ 60000"},          {"max_ratio", "≤ 60000×"},
+      {"max_delta", "≤ +60000"},   {"max_staleness", "≤ 60000 ms"},
+      {"min_coverage", "≥ 60000"}, {"of_a_newer_one", "of_a_newer_one 60000"}};
+  for (const auto& [kind, wanted] : limits) {
+    json series = json::parse(kSeries);
+    series["clauses"] = json::array({series["clauses"][0]});
+    series["clauses"][0]["limit_kind"] = kind;
+    series["clauses"][0]["threshold"] = 60'000;
+    CHECK(clause_figures(canary(), series).back().limit == wanted);
+  }
+  const std::string screen = drawn(picture_of(canary(), json::parse(kSeries)), shape_of(79));
+  CAPTURE(screen);
+  CHECK(holds(screen, "0.0646 ≤ 0.05  harm e inf of 500"));
 }
 
 TEST_CASE("what the daemon says of why, next and needs is shown in place of what the program can tell") {

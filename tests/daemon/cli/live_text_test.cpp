@@ -95,6 +95,8 @@ TEST_CASE("durations and figures are short") {
   CHECK(duration_text(7'200'000'000) == "2 h");
   CHECK(duration_text(400'000'000'000) == "4 d");
   CHECK(figure_text(0.0646123) == "0.06461");
+  CHECK(figure_text(60'000) == "60000");
+  CHECK(figure_text(-0.5) == "-0.5");
   CHECK(figure_text(5.429e8) == "5.429e+08");
 }
 
