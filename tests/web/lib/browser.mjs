@@ -85,19 +85,6 @@ export function browserTest(name, setup, body, options = {}) {
   });
 }
 
-/** Opens an address as somebody who was handed a link with a token. */
-export async function openAs(page, url, token, where = '/') {
-  await page.goto(`${url}${where}#token=${token}`);
-  await shown(page);
-}
-
-/** Waits until the view has its heading and nothing is being loaded. */
-export async function shown(page) {
-  await page.locator('main h1, main h2').first().waitFor();
-  await page.waitForFunction(() => !document.querySelector('main [aria-busy="true"], main[aria-busy="true"]')
-    && !/^Loading/m.test(document.querySelector('main')?.innerText ?? 'Loading'));
-}
-
 /** What axe-core finds, one line for each rule and element; [] when nothing. */
 export async function axe(page) {
   if (!(await page.evaluate('typeof window.axe'))?.startsWith('object')) await page.evaluate(`${axeSource};0`);
@@ -140,3 +127,4 @@ export async function tabTo(page, role, name, most = 200) {
 }
 
 export { assert };
+export * from './page.mjs';
