@@ -88,8 +88,8 @@ def page(document):
     yield ""
     yield "> " + document["info"]["description"]
     yield ""
-    yield "Every error is a [Problem](#problem). Requests carry `Authorization: Bearer dg_…`. What a token may do depends on"
-    yield "its scopes: every scope implies viewer; admin implies promoter, operator and auditor, and never approver"
+    yield "Every error is a [Problem](#problem). Requests carry `Authorization: Bearer dg_…`, or the cookie of a session"
+    yield "([roles.md](roles.md#signing-in-with-a-browser)). What a token may do depends on its scopes: every scope implies viewer; admin implies promoter, operator and auditor, and never approver"
     yield "([roles.md](roles.md))."
     yield ""
     tag = None

@@ -8,10 +8,10 @@
 #include <ranges>
 #include <utility>
 
+#include "daemon/api/access/credentials.hpp"
 #include "daemon/api/problem.hpp"
-#include "daemon/api/promotion_feed.hpp"
+#include "daemon/api/streams/promotion_feed.hpp"
 #include "daemon/api/routes.hpp"
-#include "daemon/base/http_text.hpp"
 #include "daemon/base/json_members.hpp"
 #include "schema/sha256.hpp"
 
@@ -32,15 +32,11 @@ std::optional<net::Response> check_query(const Route& route, const net::RequestH
   return std::nullopt;
 }
 
-schema::Result<auth::Principal> authenticate(Context& context, const net::RequestHead& head) {
-  const auto value = head.header("authorization");
-  if (!value)
-    return schema::fail(ErrorCode::unauthenticated,
-                        "no token: send 'Authorization: Bearer dg_…' (driftgate token issue)");
-  constexpr std::string_view kBearer = "Bearer ";
-  if (value->size() < kBearer.size() || !base::equal_ignoring_case(value->substr(0, kBearer.size()), kBearer))
-    return schema::fail(ErrorCode::unauthenticated, "only 'Authorization: Bearer dg_…' is accepted");
-  return context.tokens.authenticate(value->substr(kBearer.size()));
+net::Response too_many(std::string_view what) {
+  net::Response response = net::plain_problem(
+      429, "rate_limited", fmt::format("Too many requests {}. Try again in a second.", what));
+  response.headers.push_back({"Retry-After", "1"});
+  return response;
 }
 
 std::string request_digest(const net::Request& request) {
@@ -65,34 +61,57 @@ struct Api::Admitted {
   auth::Principal principal;
 };
 
+/// The page answers, which is open to everyone.
+struct Api::PageAsked {};
+
 Api::Api(Context context)
-    : context_(std::move(context)), limiter_(context_.requests_per_second, context_.burst) {}
+    : context_(std::move(context)),
+      limiter_(context_.requests_per_second, context_.burst),
+      failures_(context_.requests_per_second, context_.burst) {
+  context_.events =
+      std::make_shared<EventBoard>(context_.service, context_.evidence, context_.commits, context_.now_us);
+}
+
+/// What is no operation of the API: the page, or nothing.
+std::optional<net::Response> Api::admit_elsewhere(net::RequestHead& head, const std::string& allowed) {
+  if (allowed.empty() && context_.site != nullptr && context_.site->has(head.path)) {
+    if (!web::Site::takes(head.method)) return web::Site::refuse(head);
+    head.context = PageAsked{};
+    return std::nullopt;
+  }
+  if (allowed.empty())
+    return net::plain_problem(404, "not_found",
+                              fmt::format("There is no '{}'; /openapi.json lists all paths.", head.path));
+  net::Response response = net::plain_problem(
+      405, "method_not_allowed", fmt::format("'{}' takes {}, not {}.", head.path, allowed, head.method));
+  response.headers.push_back({"Allow", allowed});
+  return response;
+}
+
+/// Who asks, if they may; else the answer.
+std::expected<auth::Principal, net::Response> Api::identify(const net::RequestHead& head, auth::Scope scope) {
+  auto principal = authenticate(context_.tokens, head);
+  if (!principal) {
+    const bool may_fail = failures_.allow(head.remote_address, context_.now_us());
+    return std::unexpected(may_fail ? problem(principal.error())
+                                    : too_many("without a token or session that works from this address"));
+  }
+  const auto granted = auth::require(*principal, scope);
+  if (!granted) return std::unexpected(problem(granted.error()));
+  if (!limiter_.allow(principal->token_id, context_.now_us()))
+    return std::unexpected(too_many("with this token"));
+  return std::move(*principal);
+}
 
 std::optional<net::Response> Api::admit(net::RequestHead& head) {
   std::string allowed;
   auto match = match_route(head.method, head.path, allowed);
-  if (!match && allowed.empty())
-    return net::plain_problem(404, "not_found",
-                              fmt::format("There is no '{}'; /openapi.json lists all paths.", head.path));
-  if (!match) {
-    net::Response response = net::plain_problem(
-        405, "method_not_allowed", fmt::format("'{}' takes {}, not {}.", head.path, allowed, head.method));
-    response.headers.push_back({"Allow", allowed});
-    return response;
-  }
+  if (!match) return admit_elsewhere(head, allowed);
   const Route& route = *match->route;
   Admitted admitted{std::move(*match), {}};
   if (route.scope) {
-    auto principal = authenticate(context_, head);
-    if (!principal) return problem(principal.error());
-    const auto granted = auth::require(*principal, *route.scope);
-    if (!granted) return problem(granted.error());
-    if (!limiter_.allow(principal->token_id, context_.now_us())) {
-      net::Response response = net::plain_problem(
-          429, "rate_limited", "Too many requests with this token. Try again in a second.");
-      response.headers.push_back({"Retry-After", "1"});
-      return response;
-    }
+    auto principal = identify(head, *route.scope);
+    if (!principal) return std::move(principal.error());
     admitted.principal = std::move(*principal);
   }
   auto bad_query = check_query(route, head);
@@ -165,9 +184,12 @@ net::Response Api::call_once(const Admitted& admitted, const net::Request& reque
   const auto before = context_.idempotency.find(keyed);
   if (!before) return idempotency_problem(before.error());
   if (*before) return replay(**before);
-  scope.keep_answer_of(keyed, admitted.match.route->path, context_.now_us());
+  const Route& route = *admitted.match.route;
+  const bool creates = std::ranges::find(route.answers, 201, &Answer::status) != route.answers.end();
+  scope.keep_answer_of(keyed, creates ? route.path : std::string_view(), context_.now_us());
   net::Response response = call_handler(admitted, request);
   const bool succeeded = response.status >= 200 && response.status < 300;
+  if (scope.kept() && !creates) return settle_kept(keyed, std::move(response), succeeded);
   if (succeeded && scope.kept()) return from_stored(*scope.kept());
   // The same request may have been answered on another connection meanwhile; then this one made nothing.
   const auto meanwhile = context_.idempotency.find(keyed);
@@ -175,6 +197,14 @@ net::Response Api::call_once(const Admitted& admitted, const net::Request& reque
   if (!succeeded) return response;
   const auto kept = context_.idempotency.keep(keyed, to_stored(response));
   return kept ? std::move(response) : problem(kept.error());
+}
+
+/// An action was recorded with an answer. What followed from it, such as the read-back of a route, has
+/// changed the answer since, or was a failure that the client is told.
+net::Response Api::settle_kept(const store::KeyedRequest& keyed, net::Response response, bool succeeded) {
+  // Where the newer answer cannot be kept, the one that is kept is true too.
+  if (succeeded) (void)context_.idempotency.replace(keyed, to_stored(response));
+  return response;
 }
 
 void Api::record(const net::RequestHead& head, const std::string& principal, int status,
@@ -193,6 +223,11 @@ std::optional<net::Response> Api::before_body(net::RequestHead& head) {
 
 net::Response Api::handle(const net::Request& request) {
   const std::int64_t started_us = context_.now_us();
+  if (std::any_cast<PageAsked>(&request.context) != nullptr) {
+    net::Response page = context_.site->answer(request);
+    record(request, "", page.status, started_us);
+    return page;
+  }
   net::Response response = dispatch(request);
   response.headers.push_back({"Cache-Control", "no-store"});
   response.headers.push_back({"X-Content-Type-Options", "nosniff"});

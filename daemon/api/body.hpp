@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/pipeline/service.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::api {
@@ -17,6 +18,9 @@ inline constexpr std::size_t kMaxReasonBytes = 1000;
 
 /// Reads {"reason": "…"}: why a person does what the path says. `invalid_document` with a pointer.
 [[nodiscard]] schema::Result<std::string> parse_reason(std::string_view json);
+
+/// Reads {"reason": "…", "evidence_digest": "sha256:…"?}: the same, of what was shown under that digest.
+[[nodiscard]] schema::Result<pipeline::Order> parse_order(std::string_view json);
 
 struct ApprovalBody {
   std::string evidence_digest, reason;

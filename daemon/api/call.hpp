@@ -3,19 +3,23 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "daemon/api/streams/event_board.hpp"
 #include "daemon/api/ports.hpp"
 #include "daemon/auth/principal.hpp"
 #include "daemon/evidence/backup.hpp"
 #include "daemon/net/request.hpp"
 #include "daemon/net/response.hpp"
 #include "daemon/notify/desk.hpp"
+#include "daemon/pipeline/read/insight.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/pipeline/service.hpp"
+#include "daemon/web/site.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::api {
@@ -54,6 +58,13 @@ struct Context {
   std::function<schema::Result<void>(const std::string& actor, const std::string& promotion,
                                      const std::string& reason)>
       redact{};
+  std::function<std::uint64_t()> commits{};  ///< transactions committed so far; empty: not known
+  ServerFacts server{};
+  /// The settings in force, as the JSON that GET /v1/settings answers. Empty: nobody knows them.
+  std::function<std::string()> settings{};
+  const web::Site* site = nullptr;  ///< the page; null: there is none
+  pipeline::Insight* insight = nullptr;  ///< never null when requests are answered
+  std::shared_ptr<EventBoard> events{};  ///< made by the API
 };
 
 /// One request that was matched, authenticated and allowed.

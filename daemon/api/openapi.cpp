@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/api/access/credentials.hpp"
 #include "daemon/api/openapi_schemas.hpp"
 #include "daemon/api/routes.hpp"
 
@@ -57,7 +58,7 @@ Json operation_of(const Route& route) {
   Json operation{{"operationId", route.id}, {"tags", {route.tag}}, {"summary", route.summary}};
   if (route.scope) {
     operation["description"] = "Scope: " + std::string(auth::to_string(*route.scope)) + ".";
-    operation["security"] = {{{"bearer", Json::array()}}};
+    operation["security"] = {{{"bearer", Json::array()}}, {{"session", Json::array()}}};
   } else {
     operation["security"] = Json::array();
   }
@@ -106,6 +107,11 @@ std::string make_document() {
   for (const Route& route : routes())
     document["paths"][std::string(route.path)][lower(route.method)] = operation_of(route);
   document["components"]["securitySchemes"]["bearer"] = {{"type", "http"}, {"scheme", "bearer"}};
+  document["components"]["securitySchemes"]["session"] = {
+      {"type", "apiKey"},
+      {"in", "cookie"},
+      {"name", kSessionCookie},
+      {"description", "given by POST /v1/session; everything but GET and HEAD also needs X-CSRF-Token"}};
   document["components"]["schemas"] = schemas();
   return document.dump(2) + "\n";
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/auth/principal.hpp"
+#include "daemon/auth/sessions.hpp"
 #include "daemon/auth/tokens.hpp"
 #include "daemon/evidence/audit/audit.hpp"
 #include "daemon/evidence/bundle/bundle_export.hpp"
@@ -20,12 +21,25 @@ namespace driftgate::api {
 
 using schema::Result;
 
+/// What the daemon says of itself. By the version and the start of its process, clients tell one server from
+/// another.
+struct ServerFacts {
+  std::string version{};
+  std::int64_t started_us = 0;
+  bool tls = false;  ///< the API's port speaks TLS
+};
+
 /// Who may come in. The daemon's is over the store, the tests' is in memory.
 class TokenPort {
  public:
   virtual ~TokenPort() = default;
   virtual Result<auth::Principal> authenticate(std::string_view bearer) = 0;
-  /// `unauthenticated` when the token with which `principal` came in was revoked or has expired since.
+  /// The same of a session's cookie; see daemon/auth/sessions.hpp for the errors of these three.
+  virtual Result<auth::Principal> authenticate_session(std::string_view cookie) = 0;
+  virtual Result<auth::OpenedSession> open_session(const auth::Principal& principal) = 0;
+  /// Ends the session with which `principal` came in.
+  virtual Result<void> end_session(const auth::Principal& principal) = 0;
+  /// `unauthenticated` when the token or session with which `principal` came in has ended since.
   virtual Result<void> check(const auth::Principal& principal) = 0;
   /// The same as of the transaction of `reader`.
   virtual Result<void> check_in(store::Reader& reader, const auth::Principal& principal) = 0;
@@ -99,6 +113,8 @@ class IdempotencyPort {
   /// Keeps an answer whose request made nothing. What made something is kept by its own transaction
   /// (request_scope.hpp).
   virtual Result<void> keep(const store::KeyedRequest& request, const store::StoredResponse& response) = 0;
+  /// Puts a newer answer in the place of the one that is kept.
+  virtual Result<void> replace(const store::KeyedRequest& request, const store::StoredResponse& response) = 0;
 };
 
 }  // namespace driftgate::api

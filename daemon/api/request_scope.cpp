@@ -65,8 +65,9 @@ store::Result<void> RequestScope::allow(store::Reader& reader) {
 
 store::Result<void> RequestScope::made(store::Tx& tx, const store::Made& made) {
   if (!keyed_) return {};
-  net::Response response = created_response(
-      pipeline::View{std::string(made.id), made.revision, true, std::string(made.json)}, keyed_->collection);
+  const pipeline::View view{std::string(made.id), made.revision, true, std::string(made.json)};
+  net::Response response =
+      keyed_->collection.empty() ? json_response(200, view.json) : created_response(view, keyed_->collection);
   if (made.revision > 0) response.headers.push_back({"ETag", etag_of(made.revision)});
   store::StoredResponse stored = to_stored(response);
   stored.effect = made.id;

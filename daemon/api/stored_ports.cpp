@@ -28,8 +28,9 @@ std::vector<std::string> hex(const std::vector<evidence::Hash>& path) {
 
 class StoredTokens final : public TokenPort {
  public:
-  StoredTokens(Store& store, NowFunction now_us, std::function<void()> on_revoked)
-      : store_(store), now_us_(std::move(now_us)), on_revoked_(std::move(on_revoked)) {}
+  StoredTokens(Store& store, NowFunction now_us, std::function<void()> on_revoked,
+               const auth::SessionOptions& sessions)
+      : store_(store), now_us_(std::move(now_us)), on_revoked_(std::move(on_revoked)), sessions_(sessions) {}
 
   Result<auth::Principal> authenticate(std::string_view bearer) override {
     const std::int64_t now = now_us_();
@@ -39,7 +40,25 @@ class StoredTokens final : public TokenPort {
     return store_.read([&](Reader& reader) { return check_in(reader, principal); });
   }
   Result<void> check_in(Reader& reader, const auth::Principal& principal) override {
-    return auth::check_token(reader, principal.token_id, now_us_());
+    if (principal.session_id.empty()) return auth::check_token(reader, principal.token_id, now_us_());
+    return auth::check_session(reader, sessions_, principal.session_id, now_us_());
+  }
+  Result<auth::Principal> authenticate_session(std::string_view cookie) override {
+    const std::int64_t now = now_us_();
+    return store_.read(
+        [&](Reader& reader) { return auth::authenticate_session(reader, sessions_, cookie, now); });
+  }
+  Result<auth::OpenedSession> open_session(const auth::Principal& principal) override {
+    const auth::TokenSecret secret = auth::random_secret();
+    const std::int64_t now = now_us_();
+    return store_.write("open session",
+                        [&](Tx& tx) { return auth::open_session(tx, sessions_, principal, secret, now); });
+  }
+  Result<void> end_session(const auth::Principal& principal) override {
+    auto ended =
+        store_.write("end session", [&](Tx& tx) { return auth::end_session(tx, principal.session_id); });
+    if (ended && on_revoked_) on_revoked_();
+    return ended;
   }
   Result<auth::IssuedToken> issue(const auth::TokenRequest& request) override {
     const auth::TokenSecret secret = auth::random_secret();
@@ -61,6 +80,7 @@ class StoredTokens final : public TokenPort {
   Store& store_;
   NowFunction now_us_;
   std::function<void()> on_revoked_;
+  const auth::SessionOptions sessions_;
 };
 
 class BundleBody final : public net::BodySource {
@@ -207,6 +227,10 @@ class StoredIdempotency final : public IdempotencyPort {
       return store::idempotency_keep(tx, request, response, now);
     });
   }
+  Result<void> replace(const store::KeyedRequest& request, const store::StoredResponse& response) override {
+    return store_.write("replace idempotent answer",
+                        [&](Tx& tx) { return store::idempotency_replace(tx, request, response); });
+  }
 
  private:
   Store& store_;
@@ -215,8 +239,9 @@ class StoredIdempotency final : public IdempotencyPort {
 
 }  // namespace
 
-std::unique_ptr<TokenPort> stored_tokens(Store& store, NowFunction now_us, std::function<void()> on_revoked) {
-  return std::make_unique<StoredTokens>(store, std::move(now_us), std::move(on_revoked));
+std::unique_ptr<TokenPort> stored_tokens(Store& store, NowFunction now_us, std::function<void()> on_revoked,
+                                         const auth::SessionOptions& sessions) {
+  return std::make_unique<StoredTokens>(store, std::move(now_us), std::move(on_revoked), sessions);
 }
 
 std::unique_ptr<EvidencePort> stored_evidence(Store& store, evidence::HeadPublisher& heads,

@@ -56,9 +56,12 @@ Result<void> Application::Parts::open_log() {
 }
 
 Result<void> Application::Parts::admit_people() {
-  tokens = api::stored_tokens(*store, now_us, [this] {
+  const auto look_again = [this] {
     if (net::Server* const waiting = streams.load()) waiting->wake_streams();
-  });
+  };
+  auth::SessionOptions sessions{.lifetime_s = settings.http_session_s};
+  sessions.key = TRY(auth::session_key(session_key_file(settings)));
+  tokens = api::stored_tokens(*store, now_us, look_again, sessions);
   idempotency = api::stored_idempotency(*store, now_us);
   TRY(admit_first_admin(*store, settings, log, now_us()));
   return forget_requests(*store, now_us());
@@ -101,6 +104,7 @@ Result<void> Application::Parts::start_pipeline() {
   for (const auto& endpoint : webhook_settings(settings))
     subscribers.push_back({endpoint.name, endpoint.events});
   schedules = pipeline::stored_schedules(*store, now_us);
+  insight = pipeline::stored_insight(*store);
   pipeline = pipeline::Pipeline::create({.settings = pipeline_settings(settings, kVersion),
                                          .store = *store,
                                          .driver = *driver,

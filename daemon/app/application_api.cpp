@@ -3,6 +3,7 @@
 #include "daemon/app/application_parts.hpp"
 #include "daemon/app/metrics.hpp"
 #include "daemon/app/options.hpp"
+#include "daemon/app/version.hpp"
 #include "daemon/pipeline/people/redact.hpp"
 
 namespace driftgate::app {
@@ -34,7 +35,12 @@ api::Context Application::Parts::api_context() {
           .redact =
               [this](const std::string& actor, const std::string& promotion, const std::string& reason) {
                 return pipeline::redact_promotion(*store, actor, promotion, reason, now_us());
-              }};
+              },
+          .commits = [this] { return store->stats().commits; },
+          .server = {.version = kVersion, .started_us = started_us, .tls = !settings.tls_cert_file.empty()},
+          .settings = [this] { return settings_json(settings); },
+          .site = &site,
+          .insight = insight.get()};
 }
 
 std::vector<api::ReadyCheck> Application::Parts::readiness() {

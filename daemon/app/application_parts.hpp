@@ -23,8 +23,10 @@
 #include "daemon/notify/desk.hpp"
 #include "daemon/notify/sender.hpp"
 #include "daemon/pipeline/pipeline.hpp"
+#include "daemon/pipeline/read/insight.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/route/control/router_driver.hpp"
+#include "daemon/web/site.hpp"
 
 namespace driftgate::app {
 
@@ -35,6 +37,8 @@ struct Application::Parts {
 
   const Settings settings;
   const Log log;  ///< lines on standard error
+  const std::int64_t started_us = base::wall_clock_us();
+  const web::Site site{web::embedded_files()};  ///< the page
   const std::string instance = store::make_id("in", base::wall_clock_us(), store::secure_id_random());
 
   std::unique_ptr<store::Store> store;                      ///< the database: one writer thread, readers
@@ -50,6 +54,7 @@ struct Application::Parts {
   std::unique_ptr<notify::Sender> sender;             ///< delivers the outbox to webhooks
   std::unique_ptr<notify::Desk> webhooks;             ///< shows operators the endpoints
   std::unique_ptr<pipeline::ScheduleAdmin> schedules;  ///< what is promoted at which times
+  std::unique_ptr<pipeline::Insight> insight;          ///< what plots and explanations are made of
   std::unique_ptr<pipeline::Pipeline> pipeline;       ///< decides promotions; all that follows serves it
   std::unique_ptr<evidence::BackgroundCheck> record_check;  ///< compares the database with the signed log
   std::optional<Backups> backups;                           ///< made on request

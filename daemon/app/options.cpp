@@ -207,4 +207,8 @@ fs::path attestation_key_file(const Settings& settings) {
   return configured_or(settings.evidence_attestation_key_file, data_dir_of(settings) / "attestation.key");
 }
 
+fs::path session_key_file(const Settings& settings) {
+  return data_dir_of(settings) / "session.key";
+}
+
 }  // namespace driftgate::app

@@ -36,5 +36,7 @@ namespace driftgate::app {
 [[nodiscard]] evidence::HeadOptions head_options(const Settings& settings);
 [[nodiscard]] std::filesystem::path backup_dir_of(const Settings& settings);
 [[nodiscard]] std::filesystem::path attestation_key_file(const Settings& settings);
+/// Of the key that seals sessions.
+[[nodiscard]] std::filesystem::path session_key_file(const Settings& settings);
 
 }  // namespace driftgate::app

@@ -33,6 +33,7 @@ struct Settings {
   std::int64_t http_max_connections = 1024;
   std::int64_t http_max_connections_per_address = 256;
   std::int64_t http_requests_per_second = 500;
+  std::int64_t http_session_s = 43'200;
   std::int64_t http_head_timeout_ms = 10'000;
   std::int64_t http_body_timeout_ms = 30'000;
   std::int64_t http_idle_timeout_ms = 60'000;
@@ -153,5 +154,8 @@ struct SettingSpec {
 [[nodiscard]] std::string settings_yaml();
 /// docs/settings.md: the same as a table.
 [[nodiscard]] std::string settings_markdown();
+/// What GET /v1/settings answers: each setting with its value in force, its default, its text and whether
+/// they differ.
+[[nodiscard]] std::string settings_json(const Settings& settings);
 
 }  // namespace driftgate::app

@@ -42,6 +42,8 @@ const SettingSpec kSpecs[] = {
      "Raise it where a proxy stands in front and all clients come from its address."},
     {"http.requests_per_second", &S::http_requests_per_second, "1/s", 1, 1'000'000,
      "Requests of one token, on average; twice as many at once."},
+    {"http.session_s", &S::http_session_s, "s", 60, 30 * 86'400,
+     "How long a sign-in to the page lasts; never longer than its token."},
     {"http.head_timeout_ms", &S::http_head_timeout_ms, "ms", 10, 600'000,
      "From the first byte of a request's head to its last."},
     {"http.body_timeout_ms", &S::http_body_timeout_ms, "ms", 10, 600'000,

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "daemon/app/options.hpp"
+#include "daemon/auth/sessions.hpp"
 #include "daemon/auth/tokens.hpp"
 #include "daemon/evidence/keys/key_files.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
@@ -63,8 +64,10 @@ Result<void> admit_first_admin(store::Store& store, const Settings& settings, co
 }
 
 Result<void> forget_requests(store::Store& store, std::int64_t now_us) {
-  TRY(store.write("forget old requests", [now_us](store::Tx& tx) {
-    return store::idempotency_forget(tx, now_us - kRequestsKept_us, true);
+  TRY(store.write("forget old requests", [now_us](store::Tx& tx) -> Result<void> {
+    TRY(auth::forget_sessions(tx, now_us));
+    TRY(store::idempotency_forget(tx, now_us - kRequestsKept_us, true));
+    return {};
   }));
   return {};
 }

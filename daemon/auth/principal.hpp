@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,8 @@ struct Principal {
   std::string token_id{};
   std::string name{};  ///< of the person or program; one person is one name
   Scopes scopes{};
+  std::string session_id{};                  ///< of the browser's session; empty: the token itself was shown
+  std::optional<std::int64_t> expires_us{};  ///< when the session, or else the token, ends by itself
 };
 
 /// `forbidden` unless the principal has the scope. viewer is implied by every other scope; admin implies

@@ -41,6 +41,7 @@ constexpr Sql kRevoke{"revoke token",
 constexpr Sql kOfName{"tokens of a name",
                       "SELECT id, name, scopes, granted_by, created_us, expires_us, revoked_us FROM tokens "
                       "WHERE name = ?1 ORDER BY created_us DESC, id DESC"};
+constexpr Sql kEndSessions{"end the sessions of a token", "DELETE FROM sessions WHERE token = ?1"};
 constexpr Sql kCount{"count tokens", "SELECT count(*) FROM tokens"};
 
 constexpr std::string_view kBearerPrefix = "dg_";
@@ -196,6 +197,7 @@ Result<void> revoke_token(store::Tx& tx, std::string_view id, std::string_view r
   const auto revoked = TRY(tx.run(kRevoke, {id, now_us}));
   if (revoked == 0)
     return schema::fail(ErrorCode::conflict, fmt::format("token '{}' is already revoked", id));
+  TRY(tx.run(kEndSessions, {id}));
   TRY(evidence::append(tx, token_entry(schema::EvidenceKind::token_revoked, *token, revoked_by, now_us)));
   return {};
 }
@@ -226,7 +228,8 @@ Result<Principal> authenticate(store::Reader& reader, std::string_view bearer, s
                     "ask an admin for a token with another name",
                     token->name));
   }
-  return Principal{.token_id = token->id, .name = token->name, .scopes = token->scopes};
+  return Principal{
+      .token_id = token->id, .name = token->name, .scopes = token->scopes, .expires_us = token->expires_us};
 }
 
 Result<void> check_token(store::Reader& reader, std::string_view id, std::int64_t now_us) {

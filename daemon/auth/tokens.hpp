@@ -51,9 +51,9 @@ Result<IssuedToken> issue_token(store::Tx& tx, const TokenRequest& request, cons
                                 std::int64_t now_us);
 /// Newest first. Every token, revoked and expired ones too.
 Result<std::vector<TokenInfo>> list_tokens(store::Reader& reader);
-/// Ends a token and writes `token_revoked`. `not_found` without such a token, `conflict` when it was revoked
-/// before, or when the time at which nobody would be admin any more came nearer by it: a token with the scope
-/// admin is revoked only while another lasts at least as long.
+/// Ends a token with its sessions and writes `token_revoked`. `not_found` without such a token, `conflict`
+/// when it was revoked before, or when the time at which nobody would be admin any more came nearer by it: a
+/// token with the scope admin is revoked only while another lasts at least as long.
 Result<void> revoke_token(store::Tx& tx, std::string_view id, std::string_view revoked_by,
                           std::int64_t now_us);
 

@@ -12,6 +12,7 @@ constexpr auto kPhrases = std::to_array<std::pair<int, std::string_view>>({
     {201, "Created"},
     {202, "Accepted"},
     {204, "No Content"},
+    {304, "Not Modified"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
     {403, "Forbidden"},

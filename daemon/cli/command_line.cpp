@@ -350,15 +350,18 @@ void CommandLine::add_promote() {
     return promote(connection_, promote_);
   });
   add_promote_options(*sub, promote_);
+  add_plain_option(*sub, connection_);
 }
 
 void CommandLine::add_following_commands() {
   CLI::App* status_sub = client(app_, "status", "Show all models, one model, or one promotion", {},
                                 [this] { return status(connection_, subject_); });
   status_sub->add_option("subject", subject_, "Model or promotion (pr-…)");
-  client(app_, "watch", "Follow a promotion and exit with its outcome",
-         {{"subject", subject_, "Promotion (pr-…), or model for its newest one"}},
-         [this] { return watch(connection_, subject_); });
+  add_plain_option(*status_sub, connection_);
+  add_plain_option(*client(app_, "watch", "Follow a promotion and exit with its outcome",
+                           {{"subject", subject_, "Promotion (pr-…), or model for its newest one"}},
+                           [this] { return watch(connection_, subject_); }),
+                   connection_);
 }
 
 void CommandLine::add_interventions() {

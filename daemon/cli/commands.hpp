@@ -57,13 +57,18 @@ struct PromoteArgs {
 void add_promote_options(CLI::App& sub, PromoteArgs& into);
 int promote(const ConnectionArgs& connection, const PromoteArgs& args);
 
-/// Of all models if `subject` is empty, else of a model or a promotion.
+/// --plain, for commands that draw a screen where standard output is a terminal.
+void add_plain_option(CLI::App& sub, ConnectionArgs& into);
+
+/// Of all models if `subject` is empty, else of a model or a promotion. All models on a terminal: a screen of one
+/// line each, those that need people first.
 int status(const ConnectionArgs& connection, const std::string& subject);
 /// Why a promotion is in its state, clause by clause, and what would have to change.
 int explain(const ConnectionArgs& connection, const std::string& promotion);
 /// The stored evidence of a promotion decided again under the contract of a file. Exits with the verdict.
 int what_if(const ConnectionArgs& connection, const std::string& promotion, const std::string& contract);
-/// Follows a promotion (or the newest of a model) to its end and exits with its outcome.
+/// Follows a promotion (or the newest of a model) to its end and exits with its outcome: on a terminal by a screen
+/// that is drawn again in place, else by a line for each event.
 int watch(const ConnectionArgs& connection, const std::string& subject);
 
 /// Without a digest, prints the promotion and approves what it printed.

@@ -32,7 +32,9 @@ std::string format_response_head(const Response& response, bool keep_alive) {
     out += "\r\n";
   }
   if (response.source) out += "Transfer-Encoding: chunked\r\n";
-  if (!response.feed && !response.source) out += fmt::format("Content-Length: {}\r\n", response.body.size());
+  // Of a 304 it would be the length of what the client has.
+  const bool is_counted = !response.feed && !response.source && response.status != 304;
+  if (is_counted) out += fmt::format("Content-Length: {}\r\n", response.body.size());
   out += keep_alive ? "\r\n" : "Connection: close\r\n\r\n";
   return out;
 }

@@ -22,6 +22,7 @@ constexpr std::size_t kReadBytes = 16 * 1024;
 constexpr std::size_t kLingerBytes = 2 * 1024 * 1024;
 constexpr std::chrono::milliseconds kLingerTime{1'000};
 constexpr std::chrono::milliseconds kPoolRetry{100};
+constexpr std::string_view kHeartbeat = ": heartbeat\n\n";  ///< a comment: clients skip it
 
 enum class HeadState { incomplete, complete, broken };
 
@@ -304,6 +305,7 @@ Awaitable<void> Session::stream(Response response) {
   const auto feed = response.feed;
   std::string head = format_response_head(response, false);
   bool open = co_await send(std::move(head), {});
+  auto silent_until = Clock::now() + state_.options.heartbeat;
   while (open && !peer_gone()) {
     woken_ = false;
     auto batch = std::make_shared<EventFeed::Batch>();
@@ -315,17 +317,16 @@ Awaitable<void> Session::stream(Response response) {
     if (!pulled) break;
     std::string bytes;
     for (const SseEvent& event : batch->events) bytes += format_sse(event);
+    // Wakes that bring this client nothing do not count: a silent connection is what proxies cut.
+    if (bytes.empty() && Clock::now() >= silent_until) bytes = kHeartbeat;
     if (!bytes.empty()) {
       open = co_await send(std::move(bytes), {});
+      silent_until = Clock::now() + state_.options.heartbeat;
     }
     if (!open || batch->ended || state_.stopping) break;
     if (batch->events.size() >= EventFeed::kMaxBatch) continue;
     enter_work();
-    const bool woken = co_await sleep_until(Clock::now() + state_.options.heartbeat);
-    if (!woken) {
-      std::string heartbeat = ": heartbeat\n\n";
-      open = co_await send(std::move(heartbeat), {});
-    }
+    co_await sleep_until(silent_until);
   }
   co_await linger();
 }

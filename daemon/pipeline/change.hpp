@@ -51,6 +51,9 @@ struct Change {
   std::optional<store::PromotionRow> row{};
   bool state_entry = true;  ///< false: `row` is no change of state, its entry is the last one before it
 
+  /// A person's request is answered with the promotion as it is after this change: a repetition of it under
+  /// the same Idempotency-Key gets that answer.
+  bool answers = false;
   std::vector<Effect> effects{};
   /// It ends the promotion, or begins to: a failed COMMIT leaves the data plane at the safe route that it
   /// wanted.

@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/read/views.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/contracts.hpp"
 #include "daemon/store/registry/kernels.hpp"
@@ -112,6 +113,10 @@ const schedule::Blackout* Context::blackout_of(const std::string& model) const {
   return schedule::find_blackout(blackouts, model, now() / 1'000'000);
 }
 
+Sources Context::sources() const {
+  return {.runner = &world.runner, .now_us = now(), .blackouts = blackouts};
+}
+
 /// `work`, and in the same transaction the messages to webhooks about its entries.
 Work Context::with_messages(const Work& work) const {
   if (world.outbox.empty()) return work;
@@ -146,11 +151,21 @@ void Context::adopt(Live& live, Change&& change) {
   copy_back(std::move(change), live, model_of(live));
 }
 
+/// The change, and where a person asked for it the answer to that request, so that a repeated request finds
+/// it.
+schema::Result<void> Context::write_answered(store::Tx& tx, Entries& entries, const Facts& known,
+                                             Change& change) const {
+  TRY(write_change(tx, entries, known, change));
+  if (!change.answers || store::current_write_scope() == nullptr) return {};
+  const auto row = TRY(store::get_promotion(tx, known.live.row.id));
+  return note_made(tx, promotion_view(tx, row, sources()));
+}
+
 schema::Result<void> Context::commit_change(Live& live, Change change) {
   if (!change.is_empty()) {
     const auto known = facts(live);
     TRY(commit_rows(change.name, [&](store::Tx& tx, Entries& entries) {
-      return write_change(tx, entries, known, change);
+      return write_answered(tx, entries, known, change);
     }));
   }
   adopt(live, std::move(change));
@@ -188,7 +203,9 @@ schema::Result<void> Context::commit_urgent(Live& live, Change change) {
   const auto known = facts(live);
   const auto& safe = change.route->route;
   bool ahead = false;
-  const Work work = [&](store::Tx& tx, Entries& entries) { return write_change(tx, entries, known, change); };
+  const Work work = [&](store::Tx& tx, Entries& entries) {
+    return write_answered(tx, entries, known, change);
+  };
   auto future = std::async(std::launch::async, [&] {
     const store::EnterWriteScope entered(scope);
     return world.committer.commit(change.name, with_messages(work));

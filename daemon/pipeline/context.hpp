@@ -17,6 +17,7 @@
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/effects.hpp"
 #include "daemon/pipeline/guard/live_guard.hpp"
+#include "daemon/pipeline/read/promotion_facts.hpp"
 #include "daemon/pipeline/requests/checked_request.hpp"
 #include "daemon/pipeline/state.hpp"
 #include "daemon/route/control/driver.hpp"
@@ -86,6 +87,8 @@ class Context {
   /// Reads a promotion with all that it names; used at a start of the daemon and after a failed COMMIT.
   [[nodiscard]] schema::Result<void> load(Live& live, const store::PromotionRow& row);
   [[nodiscard]] const schedule::Blackout* blackout_of(const std::string& model) const;
+  /// What views of promotions are made from.
+  [[nodiscard]] Sources sources() const;
 
   /// Commits rows and entries that belong to no change of a promotion.
   [[nodiscard]] schema::Result<void> commit_rows(std::string_view what, const Work& work);
@@ -122,6 +125,8 @@ class Context {
 
  private:
   [[nodiscard]] Work with_messages(const Work& work) const;
+  [[nodiscard]] schema::Result<void> write_answered(store::Tx& tx, Entries& entries, const Facts& known,
+                                                    Change& change) const;
   void committed(const std::vector<Event>& events);
   void take_back(const Facts& facts, const Change::Route& refused);
   void adopt(Live& live, Change&& change);

@@ -9,6 +9,7 @@
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/read/lists.hpp"
 #include "daemon/pipeline/read/plan.hpp"
+#include "daemon/pipeline/read/promotion_lists.hpp"
 #include "daemon/pipeline/read/views.hpp"
 #include "daemon/pipeline/read/what_if.hpp"
 #include "daemon/pipeline/requests/ability_gaps.hpp"
@@ -76,6 +77,7 @@ class PipelineImpl final : public Pipeline {
             settings_, store_, committer_, clock_, [this](const Event& event) { listeners_->tell(event); },
             std::move(parts.router_mark)),
         settings_(parts.settings),
+        lists_(runner_, settings_.blackouts),
         coordinator_(world(std::move(parts))) {}
 
   ~PipelineImpl() override { stop(); }
@@ -154,21 +156,18 @@ class PipelineImpl final : public Pipeline {
                              const std::string& digest, const std::string& reason) override {
     return changed(id, [&] { return people::waive(context(), actor, id, clause, digest, reason); });
   }
-  schema::Result<View> abort(const std::string& actor, const std::string& id,
-                             const std::string& reason) override {
-    return changed(id, [&] { return people::abort(context(), actor, id, reason); });
+  schema::Result<View> abort(const std::string& actor, const std::string& id, const Order& order) override {
+    return changed_as_shown(id, order, [&] { return people::abort(context(), actor, id, order.reason); });
   }
   schema::Result<View> rollback(const std::string& actor, const std::string& id,
-                                const std::string& reason) override {
-    return changed(id, [&] { return coordinator_.rollback(actor, id, reason); });
+                                const Order& order) override {
+    return changed_as_shown(id, order, [&] { return coordinator_.rollback(actor, id, order.reason); });
   }
-  schema::Result<View> pause(const std::string& actor, const std::string& id,
-                             const std::string& reason) override {
-    return changed(id, [&] { return people::pause(context(), actor, id, reason); });
+  schema::Result<View> pause(const std::string& actor, const std::string& id, const Order& order) override {
+    return changed_as_shown(id, order, [&] { return people::pause(context(), actor, id, order.reason); });
   }
-  schema::Result<View> resume(const std::string& actor, const std::string& id,
-                              const std::string& reason) override {
-    return changed(id, [&] { return people::resume(context(), actor, id, reason); });
+  schema::Result<View> resume(const std::string& actor, const std::string& id, const Order& order) override {
+    return changed_as_shown(id, order, [&] { return people::resume(context(), actor, id, order.reason); });
   }
   schema::Result<View> lift_hold(const std::string& actor, const std::string& name,
                                  const std::string& reason) override {
@@ -197,10 +196,17 @@ class PipelineImpl final : public Pipeline {
     return look_up(store_, named_model_view, name);
   }
   schema::Result<View> promotion(const std::string& id) override {
-    return store_.read([&](store::Reader& reader) -> schema::Result<View> {
-      auto row = TRY(store::get_promotion(reader, id));
-      return promotion_view(reader, row, runner_, clock_.now_us());
-    });
+    return store_.read([&](store::Reader& reader) { return lists_.promotion(reader, id, clock_.now_us()); });
+  }
+  schema::Result<View> promotion_item(const std::string& id) override {
+    return store_.read([&](store::Reader& reader) { return lists_.item(reader, id, clock_.now_us()); });
+  }
+  schema::Result<std::vector<View>> open_items() override {
+    return store_.read([&](store::Reader& reader) { return lists_.open_items(reader, clock_.now_us()); });
+  }
+  schema::Result<Overview> overview(const std::string& text, const PageRequest& page) override {
+    return store_.read(
+        [&](store::Reader& reader) { return lists_.overview(reader, text, page, clock_.now_us()); });
   }
   schema::Result<View> report(const std::string& id, const std::string& stage) override {
     return look_up(store_, report_view, id, stage);
@@ -230,21 +236,8 @@ class PipelineImpl final : public Pipeline {
     return view_page(store_, page, store::list_blocks, block_view, &store::BlockRow::id);
   }
   schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) override {
-    store::PromotionFilter wanted;
-    if (!filter.model.empty()) wanted.model = filter.model;
-    if (!filter.state.empty()) {
-      const auto state = TRY(store::parse_state<store::PromotionState>(filter.state));
-      wanted.state = state;
-    }
-    const auto list = [&](store::Reader& reader, const std::string& after, std::int64_t limit) {
-      wanted.before = after.empty() ? std::nullopt : std::optional(after);
-      wanted.limit = limit;
-      return store::list_promotions(reader, wanted);
-    };
-    const auto view_of = [&](store::Reader& reader, const store::PromotionRow& row) {
-      return promotion_view(reader, row, runner_, clock_.now_us());
-    };
-    return view_page(store_, page, list, view_of, &store::PromotionRow::id);
+    return store_.read(
+        [&](store::Reader& reader) { return lists_.page(reader, filter, page, clock_.now_us()); });
   }
 
   std::unique_ptr<Subscription> subscribe(std::function<void(const Event&)> on_event) override {
@@ -383,6 +376,20 @@ class PipelineImpl final : public Pipeline {
     return checked;
   }
 
+  /// As `changed`, unless what the person was shown is not what there is: on the loop nothing changes in
+  /// between.
+  template <typename F>
+  schema::Result<View> changed_as_shown(const std::string& id, const Order& order, F change) {
+    return changed(id, [&]() -> schema::Result<void> {
+      if (!order.evidence_shown.empty()) {
+        TRY(store_.read([&](store::Reader& reader) {
+          return lists_.check(reader, id, order.evidence_shown, clock_.now_us());
+        }));
+      }
+      return change();
+    });
+  }
+
   template <typename F>
   schema::Result<View> changed(const std::string& id, F change) {
     TRY(on_loop<void>([&]() -> schema::Result<void> { return change(); }));
@@ -402,6 +409,7 @@ class PipelineImpl final : public Pipeline {
   std::shared_ptr<Listeners> listeners_;
   Registry registry_;
   Settings settings_;
+  PromotionLists lists_;
   Loop loop_{threaded_};
   Loop helper_{threaded_};
   Loop looker_{threaded_};  ///< for looks at the engines of guards, which may hang

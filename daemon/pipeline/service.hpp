@@ -34,9 +34,38 @@ struct PageRequest {
 };
 inline constexpr std::size_t kMaxPageItems = 500;
 
+/// Which promotions, and in which order; every given filter must match.
 struct PromotionFilter {
-  std::string model;  ///< empty = all
-  std::string state;  ///< state name; empty = all
+  std::string model{};      ///< empty = all
+  std::string state{};      ///< state name; empty = all
+  std::string requester{};  ///< empty = all
+  std::string contract{};   ///< digest or name; empty = all
+  std::string text{};  ///< within id, model, engine or the contract's name, whatever the case; empty = all
+  bool open = false;   ///< only those that have not ended
+  bool needs = false;  ///< only those that wait for people
+  std::string
+      order{};  ///< "newest", "oldest" or "updated" (by their last change, newest first); empty = newest
+};
+inline constexpr std::size_t kMaxSearchBytes = 200;
+
+/// A person's order about a promotion. From a text: that reason, whatever the promotion is like now.
+struct Order {
+  // NOLINTNEXTLINE(google-explicit-constructor): a reason alone is an order
+  Order(std::string why) : reason(std::move(why)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Order(const char* why) : reason(why) {}
+  Order(std::string why, std::string shown) : reason(std::move(why)), evidence_shown(std::move(shown)) {}
+
+  std::string reason;
+  /// The `evidence_shown` of the view that was read: `conflict` when it is another now. Empty: not checked.
+  std::string evidence_shown{};
+};
+
+/// One screen about all models.
+struct Overview {
+  Page page;                    ///< by model
+  std::string counts;           ///< {"models", "open", "need_people", "holds", "alarms"}, of the whole daemon
+  std::uint64_t tree_size = 0;  ///< of the log
 };
 
 /// One committed evidence entry, published after its COMMIT.
@@ -112,15 +141,15 @@ class Service {
                                      const std::string& clause, const std::string& evidence_digest,
                                      const std::string& reason) = 0;
   virtual schema::Result<View> abort(const std::string& actor, const std::string& promotion,
-                                     const std::string& reason) = 0;
+                                     const Order& order) = 0;
   /// While the promotion runs: 0% traffic, rejected, hold set. After it succeeded: the version before
   /// it is restored as incumbent and a hold is set.
   virtual schema::Result<View> rollback(const std::string& actor, const std::string& promotion,
-                                        const std::string& reason) = 0;
+                                        const Order& order) = 0;
   virtual schema::Result<View> pause(const std::string& actor, const std::string& promotion,
-                                     const std::string& reason) = 0;
+                                     const Order& order) = 0;
   virtual schema::Result<View> resume(const std::string& actor, const std::string& promotion,
-                                      const std::string& reason) = 0;
+                                      const Order& order) = 0;
   /// Lifts the hold that a rollback set on a model (scope: operator).
   virtual schema::Result<View> lift_hold(const std::string& actor, const std::string& model,
                                          const std::string& reason) = 0;
@@ -146,7 +175,9 @@ class Service {
   ///  "canary": {"step", "steps", "share_bp", "phase", "keys", "failures", "e_value", …} | null,
   ///  "approval": {"needed", "given": [{"who", "given_us"}], "step", "evidence_digest", "deadline_us"} |
   ///  null, "waiver": {"needed", "evidence_digest", "deadline_us", "clauses": [{"clause", "given": [{"who",
-  ///  "given_us"}]}]} | null, "paused", "frozen", "outcome"}
+  ///  "given_us"}]}]} | null, "paused", "frozen", "outcome", "why", "next", "needs": [{"action", "scope",
+  ///  "text"}] (standing.hpp), "share_bp": the candidate's share as it was applied last, "evidence_shown":
+  ///  digest of what a person decides on (shown.hpp)}
   virtual schema::Result<View> promotion(const std::string& id) = 0;
   /// A stage's report (verdicts, bounds, slices, worst rows) as JSON; the newest attempt.
   virtual schema::Result<View> report(const std::string& promotion, const std::string& stage) = 0;
@@ -161,7 +192,19 @@ class Service {
   /// {"id", "checkpoint", "kernel", "contract", "promotion", "reason", "by", "since_us", "lifted": {"by",
   /// "reason", "since_us"} | null}
   virtual schema::Result<Page> blocks(const PageRequest& page) = 0;
+  /// As `promotion`, without `summary.open` of the stages. `invalid_argument` for a filter that makes no
+  /// sense.
   virtual schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) = 0;
+  /// The item of one promotion, as in `promotions`.
+  virtual schema::Result<View> promotion_item(const std::string& id) = 0;
+  /// The items of every promotion that has not ended, by id, of one snapshot.
+  virtual schema::Result<std::vector<View>> open_items() = 0;
+  /// A page of models by name, `text` within the name: {"model", "incumbent": {…} | null, "hold": {"reason",
+  /// "by", "since_us", "promotion"} | null, "guard": {"armed", "alarms"} | null, "route_agrees", "promotion":
+  /// the item of the one that holds the model, else of the queued one, else null, "last": {"id", "state",
+  /// "ended_us", "why"} | null, "schedules": [{"name", "next_us", "paused", "last": {"fire_us", "outcome",
+  /// "why", "promotion"} | null}]}
+  virtual schema::Result<Overview> overview(const std::string& text, const PageRequest& page) = 0;
 
   /// Calls `on_event` for every entry that this service commits from now on, in order, on the thread
   /// that committed it: it must return at once (post to your own executor) and not end its subscription.

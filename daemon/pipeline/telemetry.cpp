@@ -5,6 +5,7 @@
 #include "daemon/pipeline/guard/guards.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/stages/canary_stage.hpp"
+#include "daemon/pipeline/stages/live_points.hpp"
 #include "daemon/store/promotions/router_windows.hpp"
 #include "daemon/store/promotions/stream_states.hpp"
 
@@ -77,6 +78,9 @@ schema::Result<void> shadow_window(Context& context, Live& live, const route::Wi
                                       context.model_of(live)->incumbent.text()};
   change.rows.emplace_back(
       [history](store::Tx& tx, Entries&) { return store::put_stream_state(tx, history); });
+  change.rows.emplace_back(
+      [run = live.run.key, point = shadow_point(*change.progress, window, context.now())](
+          store::Tx& tx, Entries&) { return store::add_live_point(tx, run, point); });
   if (change.progress->phase == "mirroring" && live.row.state == store::PromotionState::running)
     change.effects.emplace_back(EnterStage{live.row.id});
   auto done = context.commit_change(live, std::move(change));

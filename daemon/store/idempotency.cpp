@@ -16,6 +16,9 @@ constexpr Sql kFind{"find idempotent request",
 constexpr Sql kKeep{"keep idempotent answer",
                     "INSERT INTO idempotency(principal, key, request_digest, state, status, headers, body, "
                     "created_us, effect) VALUES(?1, ?2, ?3, 'done', ?4, ?5, ?6, ?7, ?8)"};
+constexpr Sql kReplace{"replace idempotent answer",
+                       "UPDATE idempotency SET status = ?4, headers = ?5, body = ?6 "
+                       "WHERE principal = ?1 AND key = ?2 AND request_digest = ?3 AND state = 'done'"};
 constexpr Sql kEndBound{"end bound idempotent requests",
                         "UPDATE idempotency SET state = 'done' WHERE state = 'in_flight' AND effect <> ''"};
 constexpr Sql kForget{"forget idempotent requests",
@@ -47,6 +50,13 @@ Result<void> idempotency_keep(Tx& tx, const KeyedRequest& request, const StoredR
   auto kept = tx.run(kKeep, {request.principal, request.key, request.digest, response.status, response.headers,
                              Blob{response.body}, now_us, response.effect});
   return explain(kept, fmt::format("the Idempotency-Key '{}' was used at the same time", request.key));
+}
+
+Result<void> idempotency_replace(Tx& tx, const KeyedRequest& request, const StoredResponse& response) {
+  return must_change(tx.run(kReplace, {request.principal, request.key, request.digest, response.status,
+                                       response.headers, Blob{response.body}}),
+                     ErrorCode::not_found,
+                     fmt::format("no answer is kept under the Idempotency-Key '{}'", request.key));
 }
 
 Result<std::int64_t> idempotency_forget(Tx& tx, std::int64_t before_us, bool in_flight_too) {

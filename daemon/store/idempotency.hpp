@@ -33,6 +33,8 @@ Result<std::optional<StoredResponse>> idempotency_find(Reader& reader, const Key
 /// `already_exists` when a request with the same key was answered meanwhile; the effect must then be undone.
 Result<void> idempotency_keep(Tx& tx, const KeyedRequest& request, const StoredResponse& response,
                               std::int64_t now_us);
+/// Stores a newer answer to a request that was answered; `not_found` when it was not.
+Result<void> idempotency_replace(Tx& tx, const KeyedRequest& request, const StoredResponse& response);
 /// Deletes what is older than `before_us`. With `in_flight_too`, which is for the start of the daemon, it
 /// also deletes the requests in flight that made nothing, and ends those that did: older versions stored a
 /// request when it began. Returns the number of deleted requests.

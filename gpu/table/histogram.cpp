@@ -28,6 +28,22 @@ HistogramBin histogram_bin(double value) {
   return {value > 0 ? HistogramBin::Kind::positive : HistogramBin::Kind::negative, bin};
 }
 
+double upper_edge(const HistogramBin& bin) {
+  switch (bin.kind) {
+    case HistogramBin::Kind::positive:
+      return std::exp((static_cast<double>(bin.index) + 0.5) * kLogGamma);
+    case HistogramBin::Kind::negative:
+      return -std::exp((static_cast<double>(bin.index) - 0.5) * kLogGamma);
+    case HistogramBin::Kind::overflow:
+      return std::numeric_limits<double>::infinity();
+    case HistogramBin::Kind::underflow:
+      return -std::numeric_limits<double>::infinity();
+    case HistogramBin::Kind::zero:
+      break;
+  }
+  return 0;
+}
+
 void Histogram::add(double value) {
   if (std::isnan(value)) return;
   const auto [kind, bin] = histogram_bin(value);

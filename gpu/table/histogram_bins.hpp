@@ -16,6 +16,9 @@ struct HistogramBin {
 
 /// The bin of `value`, which is not NaN.
 [[nodiscard]] HistogramBin histogram_bin(double value);
+/// The value that everything in the bin is at most; of `zero` 0, although values below the smallest normal
+/// number are counted there.
+[[nodiscard]] double upper_edge(const HistogramBin& bin);
 
 /// Builds a Histogram with dense counts between the smallest and the largest bin used: at most about 72,000
 /// bins, the range of double.

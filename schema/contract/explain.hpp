@@ -49,5 +49,7 @@ struct Explanation {
 
 /// The demand of a clause in words, such as "sequence_mean of tv at most 0.02, on each critical slice".
 [[nodiscard]] std::string demand_text(const Clause& clause);
+/// How much data the demand needs, in words, such as "needs at least 34 sequences at α = 0.0304 (…)".
+[[nodiscard]] std::string needs_text(const Demand& demand);
 
 }  // namespace driftgate::schema

@@ -6,9 +6,6 @@
 #include "schema/json.hpp"
 
 namespace driftgate::schema {
-namespace {
-
-using Json = nlohmann::json;
 
 std::string needs_text(const Demand& demand) {
   if (!demand.needs.n) return "can never pass: " + demand.needs.why;
@@ -17,6 +14,10 @@ std::string needs_text(const Demand& demand) {
   return fmt::format("needs at least {} {} at α = {:.4g} ({})", *demand.needs.n, demand.needs.unit,
                      demand.needs.alpha, demand.needs.why);
 }
+
+namespace {
+
+using Json = nlohmann::json;
 
 void put(Json& out, const char* name, const std::optional<double>& value) {
   if (value) out[name] = *value;

@@ -68,7 +68,9 @@ def call(url, method="GET", body=None, headers=None, timeout=120):
     try:
         connection.request(method, "/" + (host[1] if len(host) > 1 else ""), body, headers)
         response = connection.getresponse()
-        return Answer(response.status, dict(response.getheaders()), response.read().decode("utf-8", "replace"))
+        endless = response.headers.get_content_type() == "text/event-stream"
+        text = "" if endless else response.read().decode("utf-8", "replace")
+        return Answer(response.status, dict(response.getheaders()), text)
     finally:
         connection.close()
 

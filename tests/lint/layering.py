@@ -13,14 +13,15 @@ DAEMON = {
     "store": set(),
     "evidence": {"store"},
     "auth": {"store", "evidence"},
+    "web": {"net"},
     "notify": {"net", "store", "evidence"},
     "route": {"limits", "net"},
     "jobs": {"net", "store", "evidence", "route"},
     "schedule": set(),
     "pipeline": {"schedule", "net", "store", "evidence", "auth", "notify", "route", "jobs"},
-    "api": {"schedule", "net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline"},
+    "api": {"schedule", "net", "web", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline"},
     "cli": {"net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api"},
-    "app": {"net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api", "cli"},
+    "app": {"net", "web", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api", "cli"},
 }
 # Library headers and the folders that own them: only their .cpp files include them.
 OWNED = {

@@ -10,12 +10,16 @@ namespace driftgate::api {
 
 void add_system_routes(std::vector<Route>& list);
 void add_registry_routes(std::vector<Route>& list);
+void add_contract_text_routes(std::vector<Route>& list);
 void add_ladder_routes(std::vector<Route>& list);
 void add_promotion_routes(std::vector<Route>& list);
+void add_series_routes(std::vector<Route>& list);
+void add_overview_routes(std::vector<Route>& list);
 void add_schedule_routes(std::vector<Route>& list);
 void add_evidence_routes(std::vector<Route>& list);
 void add_audit_routes(std::vector<Route>& list);
 void add_backup_routes(std::vector<Route>& list);
 void add_token_routes(std::vector<Route>& list);
+void add_session_routes(std::vector<Route>& list);
 
 }  // namespace driftgate::api

@@ -35,6 +35,7 @@ void add_ladder_routes(std::vector<Route>& list) {
             "Lift a block, so that the pair can be promoted again under the contract", Scope::operator_,
             with_reason<&Service::lift_block>)
       .body("ReasonRequest")
+      .idempotent()
       .answer(200, "Block", "the block");
 
   RouteGroup webhooks(list, "webhooks");

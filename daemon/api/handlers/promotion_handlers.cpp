@@ -1,6 +1,6 @@
 #include "daemon/api/handlers/handlers.hpp"
 #include "daemon/api/handlers/service_handlers.hpp"
-#include "daemon/api/promotion_feed.hpp"
+#include "daemon/api/streams/promotion_feed.hpp"
 #include "daemon/api/route_builder.hpp"
 
 namespace driftgate::api {
@@ -18,7 +18,17 @@ Reply post_promotion(Context& context, const Call& call) {
 
 Reply list_promotions(Context& context, const Call& call) {
   const auto page = TRY(page_request(call));
-  return page_response(call, context.service.promotions({call.query("model"), call.query("state")}, page));
+  const bool open = TRY(flag_of(call, "open"));
+  const bool needs = TRY(flag_of(call, "needs"));
+  const pipeline::PromotionFilter filter{.model = call.query("model"),
+                                         .state = call.query("state"),
+                                         .requester = call.query("requester"),
+                                         .contract = call.query("contract"),
+                                         .text = call.query("q"),
+                                         .open = open,
+                                         .needs = needs,
+                                         .order = call.query("order")};
+  return page_response(call, context.service.promotions(filter, page));
 }
 
 Reply get_report(Context& context, const Call& call) {
@@ -57,25 +67,44 @@ Reply stream_promotion(Context& context, const Call& call) {
   return response;
 }
 
+void add_list_route(RouteGroup& promotions) {
+  promotions
+      .get("/v1/promotions", "listPromotions",
+           "Promotions that match all given filters, newest first; without `open` of the stages' summaries",
+           Scope::viewer, list_promotions)
+      .query("model", "string", "of this model")
+      .query("state", "string", "in this state")
+      .query("open", "boolean", "only those that have not ended")
+      .query("needs", "boolean", "only those that wait for people: awaiting_approval, inconclusive, paused")
+      .query("requester", "string", "asked for by this person")
+      .query("contract", "string", "under this contract: digest or name")
+      .query("q", "string", "with this text in the id, the model, the engine or the contract's name")
+      .query("order", "string", "newest (default), oldest, or updated: by the last change, newest first")
+      .pages("PromotionPage");
+}
+
 void add_intervention_routes(RouteGroup& promotions) {
   struct Intervention {
     std::string_view path, id, summary;
     HandlerFunction handler;
+    std::string_view body = "InterventionRequest";
   };
   const Intervention interventions[] = {
       {"/v1/promotions/{id}/abort", "abortPromotion", "End it, with the candidate at 0% traffic first",
-       with_reason<&Service::abort>},
+       by_order<&Service::abort>},
       {"/v1/promotions/{id}/rollback", "rollbackPromotion", "Restore the previous version and set a hold",
-       with_reason<&Service::rollback>},
+       by_order<&Service::rollback>},
       {"/v1/promotions/{id}/pause", "pausePromotion", "Freeze the traffic shares; harm tests continue",
-       with_reason<&Service::pause>},
+       by_order<&Service::pause>},
       {"/v1/promotions/{id}/resume", "resumePromotion",
-       "Continue after a pause, or repeat an inconclusive stage", with_reason<&Service::resume>},
+       "Continue after a pause, or repeat an inconclusive stage", by_order<&Service::resume>},
       {"/v1/promotions/{id}/redact", "redactPromotion",
-       "Destroy the stored data of individual requests of a promotion that has ended", redact_promotion}};
+       "Destroy the stored data of individual requests of a promotion that has ended", redact_promotion,
+       "ReasonRequest"}};
   for (const Intervention& it : interventions)
     promotions.post(it.path, it.id, it.summary, Scope::operator_, it.handler)
-        .body("ReasonRequest")
+        .body(it.body)
+        .idempotent()
         .answer(200, "Promotion", "the promotion as it is now");
 }
 
@@ -93,11 +122,7 @@ void add_promotion_routes(std::vector<Route>& list) {
       .waits()
       .answer(201, "Promotion", "accepted")
       .answer(200, "Plan", "dry run: stages, clauses, windows, needed samples");
-  promotions
-      .get("/v1/promotions", "listPromotions", "Promotions, newest first", Scope::viewer, list_promotions)
-      .query("model", "string", "of this model")
-      .query("state", "string", "in this state")
-      .pages("PromotionPage");
+  add_list_route(promotions);
   promotions
       .get("/v1/promotions/{id}", "getPromotion",
            "One promotion; `Prefer: wait=N` waits for its end, N seconds and at most 60", Scope::viewer,
@@ -127,12 +152,14 @@ void add_promotion_routes(std::vector<Route>& list) {
             "Approve the step that waits for approval, naming the evidence that was read", Scope::approver,
             approve_promotion)
       .body("ApprovalRequest")
+      .idempotent()
       .answer(200, "Promotion", "the promotion as it is now");
   promotions
       .post("/v1/promotions/{id}/waive", "waivePromotion",
             "Waive an inconclusive clause; it takes two people, neither of them the requester",
             Scope::approver, waive_promotion)
       .body("WaiverRequest")
+      .idempotent()
       .answer(200, "Promotion", "the promotion as it is now");
   add_intervention_routes(promotions);
 }

@@ -140,6 +140,7 @@ void add_model_routes(std::vector<Route>& list) {
             "Lift the hold, so that the model can be promoted again", Scope::operator_,
             with_reason<&Service::lift_hold>)
       .body("ReasonRequest")
+      .idempotent()
       .answer(200, "Model", "the model");
 }
 

@@ -27,4 +27,11 @@ Reply with_reason(Context& context, const Call& call) {
   return view_response((context.service.*function)(call.principal.name, call.path[0], reason));
 }
 
+/// A change of what the first value in the path names, for the reason in the body and as it was shown there.
+template <auto function>
+Reply by_order(Context& context, const Call& call) {
+  const auto order = TRY(parse_order(call.request.body));
+  return view_response((context.service.*function)(call.principal.name, call.path[0], order));
+}
+
 }  // namespace driftgate::api

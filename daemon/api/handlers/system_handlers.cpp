@@ -56,6 +56,12 @@ Reply get_whoami(Context&, const Call& call) {
       json{{"name", call.principal.name}, {"scopes", scopes}, {"token", call.principal.token_id}}.dump());
 }
 
+Reply get_settings(Context& context, const Call&) {
+  if (!context.settings)
+    return schema::fail(schema::ErrorCode::unsupported, "this program was started without settings");
+  return json_response(200, context.settings());
+}
+
 }  // namespace
 
 void add_system_routes(std::vector<Route>& list) {
@@ -78,6 +84,8 @@ void add_system_routes(std::vector<Route>& list) {
       .answer(200, "Document", "JSON Schema");
   system.get("/v1/whoami", "whoami", "Name and scopes of the token", Scope::viewer, get_whoami)
       .answer(200, "Principal", "whose token it is");
+  system.get("/v1/settings", "getSettings", "Every setting in force", Scope::operator_, get_settings)
+      .answer(200, "Settings", "with its default and its meaning");
 }
 
 }  // namespace driftgate::api

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,7 +17,7 @@
 #include "schema/contract/contract.hpp"
 #include "schema/contract/explain.hpp"
 #include "schema/json.hpp"
-#include "stages/power.hpp"
+#include "stages/power_text.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -58,50 +57,6 @@ void print_report(const std::string& file, const schema::ContractReport& report)
     fmt::print(stderr, "{}", schema::format_faults({marked}, file));
   }
   if (report.contract) fmt::print("{}: ok, {}\n", file, report.contract->digest);
-}
-
-std::string time_text(double seconds) {
-  if (seconds < 120) return fmt::format("{:.0f} s", std::ceil(seconds));
-  if (seconds < 7'200) return fmt::format("{:.0f} min", std::ceil(seconds / 60));
-  return fmt::format("{:.1f} h", seconds / 3'600);
-}
-
-std::string power_text(const std::vector<stages::ClausePower>& powers, const schema::Contract& contract,
-                       double requests_per_second) {
-  if (powers.empty()) return {};
-  std::string text =
-      fmt::format("\nSamples needed to pass in {:.0f} of 10 runs when the true value is half the limit\n",
-                  10 * stages::kPowerWanted);
-  for (const stages::ClausePower& power : powers) {
-    if (!power.n) {
-      text += fmt::format("  - {} in {}: {}\n", power.clause, schema::to_string(power.stage), power.why_not);
-      continue;
-    }
-    text += fmt::format("  - {} in {}: about {} {} (assuming {})\n", power.clause,
-                        schema::to_string(power.stage), *power.n, power.unit, power.assumes);
-    for (const auto& step : stages::durations(power, contract, requests_per_second)) {
-      text += fmt::format("      {} at {}% of {:g} requests a second, each with a key of its own\n",
-                          time_text(step.seconds), step.share_bp / 100.0, requests_per_second);
-    }
-  }
-  return text;
-}
-
-nlohmann::json power_json(const std::vector<stages::ClausePower>& powers, const schema::Contract& contract,
-                          double requests_per_second) {
-  auto list = nlohmann::json::array();
-  for (const stages::ClausePower& power : powers) {
-    nlohmann::json item = {{"clause", power.clause},   {"stage", schema::to_string(power.stage)},
-                           {"unit", power.unit},       {"alpha", power.alpha},
-                           {"assumes", power.assumes}, {"why_not", power.why_not}};
-    item["n"] = power.n ? nlohmann::json(*power.n) : nlohmann::json(nullptr);
-    auto steps = nlohmann::json::array();
-    for (const auto& step : stages::durations(power, contract, requests_per_second))
-      steps.push_back({{"share_bp", step.share_bp}, {"seconds", step.seconds}});
-    item["durations"] = std::move(steps);
-    list.push_back(std::move(item));
-  }
-  return list;
 }
 
 }  // namespace
@@ -159,12 +114,14 @@ void print_explanation(const ExplainArgs& args, const schema::Contract& contract
   const schema::Explanation explanation = schema::explain(contract);
   const auto powers = stages::power_at_half(contract, kPowerSeed);
   if (!args.json) {
-    fmt::print("{}{}{}", schema::to_text(explanation), power_text(powers, contract, args.requests_per_second),
+    fmt::print("{}{}{}", schema::to_text(explanation),
+               stages::power_text(powers, contract, args.requests_per_second),
                lacking ? lacking_text(args.engine, *lacking) : "");
     return;
   }
   auto out = nlohmann::json::parse(schema::to_json(explanation));
-  out["power_at_half"] = power_json(powers, contract, args.requests_per_second);
+  out["power_at_half"] =
+      nlohmann::json::parse(stages::power_json(powers, contract, args.requests_per_second));
   if (lacking) out["undecidable"] = pipeline::gaps_json(lacking->gaps);
   if (lacking && lacking->rescoring) out["no_rescoring"] = *lacking->rescoring;
   fmt::print("{}\n", schema::canonical_json(out));

@@ -19,6 +19,8 @@ using schema::fail;
 using schema::Result;
 
 constexpr std::chrono::milliseconds kResumePause{250};
+constexpr std::chrono::milliseconds kSlowResumePause{2'000};
+constexpr int kQuickResumes = 20;
 /// The daemon verifies a bundle before it sends the first byte: about 35 s of one core for a million entries.
 constexpr std::chrono::minutes kVerifiedWithin{10};
 constexpr std::chrono::milliseconds kStreamSilence{40'000};  ///< more than two missed heartbeats
@@ -75,6 +77,16 @@ schema::Error error_of(const net::ClientResponse& response) {
                       response.status),
           {},
           nullptr};
+}
+
+/// Answers of a daemon, or of a proxy before it, that starts, stops or has too much to do.
+bool passes(int status) {
+  return status == 429 || (status >= 502 && status <= 504);
+}
+
+std::string why_cut(const Result<net::ClientResponse>& response) {
+  if (!response) return response.error().message;
+  return response->status < 300 ? "" : fmt::format("it answers with status {}", response->status);
 }
 
 }  // namespace
@@ -164,8 +176,8 @@ Result<void> Client::download(const std::string& target, const net::OnBody& on_b
   return {};
 }
 
-Result<std::string> Client::change(const std::string& method, const std::string& target, std::int64_t revision,
-                                   std::string body) {
+Result<std::string> Client::change(const std::string& method, const std::string& target,
+                                   std::int64_t revision, std::string body) {
   net::Headers headers{{"If-Match", fmt::format("\"{}\"", revision)}};
   if (!body.empty()) headers.push_back({"Content-Type", "application/json"});
   return exchange(
@@ -173,10 +185,11 @@ Result<std::string> Client::change(const std::string& method, const std::string&
 }
 
 Result<void> Client::follow(const std::string& target,
-                            const std::function<bool(const net::SseEvent&)>& on_event) {
+                            const std::function<bool(const net::SseEvent&)>& on_event,
+                            const StreamHooks& hooks) {
   std::string last_id;
   int resumes = 0;
-  bool ended = false;
+  bool began = false, ended = false;
   for (;;) {
     net::SseParser parser;
     const auto handle = [&](const net::SseEvent& event) {
@@ -188,14 +201,18 @@ Result<void> Client::follow(const std::string& target,
     net::ClientRequest request{.target = target};
     if (!last_id.empty()) request.headers.push_back({"Last-Event-ID", last_id});
     const auto response = stream(std::move(request), kStreamSilence, [&](std::string_view bytes) {
-      return parser.feed(bytes, handle).has_value() && !ended;
+      began = true;
+      ended = hooks.on_bytes && !hooks.on_bytes();
+      return !ended && parser.feed(bytes, handle).has_value() && !ended;
     });
     if (ended) return {};
-    if (response && response->status >= 300) return std::unexpected(error_of(*response));
-    if (++resumes > kMaxResumes)
+    const bool refused = response && response->status >= 300;
+    if (refused && !(began && passes(response->status))) return std::unexpected(error_of(*response));
+    if (++resumes > hooks.max_resumes)
       return fail(ErrorCode::unavailable,
                   fmt::format("no daemon answers at {}: the event stream was interrupted", url_.base()));
-    std::this_thread::sleep_for(kResumePause);
+    if (hooks.on_cut) hooks.on_cut(why_cut(response));
+    std::this_thread::sleep_for(resumes > kQuickResumes ? kSlowResumePause : kResumePause);
   }
 }
 

@@ -16,7 +16,15 @@ struct ConnectionArgs {
   std::string url;            ///< --url, else DRIFTGATE_URL, else http://127.0.0.1:7433
   std::string token_file;     ///< --token-file, else DRIFTGATE_TOKEN, else ~/.config/driftgate/token
   bool json = false;          ///< --json
+  bool plain = false;         ///< --plain: lines for files and scripts also on a terminal
   net::TlsClientFiles tls{};  ///< --ca (else DRIFTGATE_CA), --cert, --key: for an https URL
+};
+
+/// What else is told of a stream that is followed.
+struct StreamHooks {
+  std::function<bool()> on_bytes{};  ///< something came, if only a heartbeat; false ends the following
+  std::function<void(const std::string& why)> on_cut{};  ///< the connection broke and is tried again
+  int max_resumes = 20;  ///< attempts in a row without an event; those after the 20th come each 2 s
 };
 
 inline constexpr std::string_view kDefaultUrl = "http://127.0.0.1:7433";
@@ -41,11 +49,11 @@ class Client {
                                                    std::int64_t revision, std::string body = {});
 
   /// Follows an event stream until its `end` event, until `on_event` returns false, or until an error that a
-  /// retry cannot resolve. An interrupted connection is resumed after the last id, at most kMaxResumes times
-  /// in a row without an event.
+  /// retry cannot resolve. A connection that is interrupted, or was and is answered with 429, 502, 503 or
+  /// 504, is resumed after the last id, at most `max_resumes` times in a row without an event.
   schema::Result<void> follow(const std::string& target,
-                              const std::function<bool(const net::SseEvent&)>& on_event);
-  static constexpr int kMaxResumes = 20;
+                              const std::function<bool(const net::SseEvent&)>& on_event,
+                              const StreamHooks& hooks = {});
 
   /// Sets how long it waits for each answer.
   void allow(std::chrono::milliseconds answer_time) { answer_time_ = answer_time; }

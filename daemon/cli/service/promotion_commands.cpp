@@ -83,7 +83,7 @@ void add_promote_options(CLI::App& sub, PromoteArgs& into) {
   auto* request = sub.add_option("--request", into.request_file, "The request as a JSON file");
   sub.add_option("--idempotency-key", into.idempotency_key,
                  "Requests with the same key and content start only one promotion");
-  auto* wait = sub.add_flag("--wait", into.wait, "Follow it and exit with its outcome");
+  auto* wait = sub.add_flag("--wait", into.wait, "Follow it as 'watch' does and exit with its outcome");
   sub.add_flag("--dry-run", into.dry_run, "Print the plan and change nothing")->excludes(wait);
   add_stage_capture_options(sub, "numeric", into.numeric);
   add_stage_capture_options(sub, "slice", into.slice);

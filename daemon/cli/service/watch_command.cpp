@@ -1,6 +1,8 @@
 #include "daemon/cli/commands.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
+#include "daemon/cli/live/live_watch.hpp"
+#include "daemon/cli/live/terminal.hpp"
 #include "daemon/cli/output.hpp"
 #include "daemon/cli/service/command.hpp"
 
@@ -46,6 +48,7 @@ class Watcher {
 int watch(const ConnectionArgs& connection, const std::string& subject) {
   return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
     const std::string id = TRY(find_promotion(client, subject));
+    if (!connection.json && !connection.plain && live::can_draw()) return live::watch_live(client, id);
     Watcher watcher(connection.json);
     TRY(client.follow(promotion_path(id) + "/events",
                       [&watcher](const net::SseEvent& event) { return watcher.take(event); }));

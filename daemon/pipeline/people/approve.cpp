@@ -107,8 +107,9 @@ Done approve(Context& context, const std::string& actor, const std::string& id, 
   body["people_rule"] = schema::kPeopleByIdentity;
   body["given"] = count;
   body["needed"] = needed;
-  return context.commit_change(
-      live, approval_change(context.facts(live), approval, std::move(body), count >= needed));
+  auto change = approval_change(context.facts(live), approval, std::move(body), count >= needed);
+  change.answers = true;
+  return context.commit_change(live, std::move(change));
 }
 
 }  // namespace driftgate::pipeline::people

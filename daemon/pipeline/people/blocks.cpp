@@ -5,7 +5,9 @@
 
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/read/views.hpp"
 #include "daemon/store/promotions/blocks.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -74,7 +76,10 @@ Done lift_block(Context& context, const std::string& actor, const std::string& i
                                          .checkpoint = block->checkpoint,
                                          .contract = block->contract},
                              .body = {{"block", id}, {"kernel", block->kernel}, {"reason", reason}}}));
-    return store::lift_block(tx, id, actor, reason, context.now(), seq);
+    TRY(store::lift_block(tx, id, actor, reason, context.now(), seq));
+    if (store::current_write_scope() == nullptr) return {};
+    const auto lifted = TRY(store::find_block(tx, id));
+    return note_made(tx, block_view(lifted.value_or(*block)));
   });
 }
 

@@ -4,8 +4,10 @@
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/machine/lifecycle.hpp"
 #include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/read/views.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/models.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 
 namespace driftgate::pipeline::people {
 
@@ -15,9 +17,10 @@ using store::PromotionState;
 namespace {
 
 /// A person asks for an end. While the promotion rolls back already, a failed COMMIT changes nothing about
-/// that.
-Done end(Context& context, Live& live, const Withdrawal& withdrawal) {
+/// that. `answers`: it is this promotion that the person named.
+Done end(Context& context, Live& live, const Withdrawal& withdrawal, bool answers = true) {
   auto change = machine::withdraw(context.facts(live), withdrawal);
+  change.answers = answers;
   return change.ends ? context.commit_or_retry(live, std::move(change))
                      : context.commit_change(live, std::move(change));
 }
@@ -64,22 +67,27 @@ Done end_successor(Context& context, const Live& served, const std::string& acto
              {.target = PromotionState::aborted,
               .actor = actor,
               .reason = fmt::format("its baseline {} is rolled back", served.row.id),
-              .hold = true});
+              .hold = true},
+             false);
 }
 
 Done revert(Context& context, Live& served, const std::string& actor, const std::string& reason) {
-  return context.commit_urgent(served, machine::revert_success(context.facts(served), actor, reason));
+  auto change = machine::revert_success(context.facts(served), actor, reason);
+  change.answers = true;
+  return context.commit_urgent(served, std::move(change));
 }
 
 Done pause(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
   auto live = TRY(context.open_promotion(id));
   auto change = TRY(machine::pause(context.facts(*live), actor, reason));
+  change.answers = true;
   return context.commit_change(*live, std::move(change));
 }
 
 Done resume(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
   auto live = TRY(context.open_promotion(id));
   auto change = TRY(machine::resume(context.facts(*live), actor, reason));
+  change.answers = true;
   return context.commit_change(*live, std::move(change));
 }
 
@@ -92,7 +100,8 @@ Done lift_hold(Context& context, const std::string& actor, const std::string& mo
                                           .actor = actor,
                                           .subject = {.model = model},
                                           .body = {{"reason", reason}}}));
-    return store::set_model_evidence(tx, model, seq);
+    TRY(store::set_model_evidence(tx, model, seq));
+    return store::current_write_scope() == nullptr ? Done{} : note_made(tx, named_model_view(tx, model));
   }));
   give_back(context, model, actor, reason.empty() ? std::string("the hold was lifted") : reason);
   context.effects.emplace_back(StartNext{model});

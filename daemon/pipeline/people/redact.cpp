@@ -8,10 +8,12 @@
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/jobs/job.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/read/views.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/jobs.hpp"
 #include "daemon/store/promotions/redactions.hpp"
 #include "daemon/store/promotions/verdicts.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 #include "schema/contract/contract.hpp"
 
 namespace driftgate::pipeline {
@@ -96,7 +98,8 @@ schema::Result<void> redact_promotion(store::Store& store, const std::string& ac
                                    .subject = subject_of(row, ""),
                                    .body = {{"reason", reason}, {"destroyed", std::move(destroyed)}}};
     TRY(evidence::append(tx, entry));
-    return {};
+    if (store::current_write_scope() == nullptr) return {};
+    return note_made(tx, promotion_view(tx, row, {.now_us = now_us}));
   });
 }
 

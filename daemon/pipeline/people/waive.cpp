@@ -125,7 +125,9 @@ Done waive(Context& context, const std::string& actor, const std::string& id, co
   body["people_rule"] = schema::kPeopleByIdentity;
   body["given"] = at->given.size();
   body["needed"] = kWaiversNeeded;
-  return context.commit_change(live, waiver_change(context.facts(live), waiver, std::move(body), open));
+  auto change = waiver_change(context.facts(live), waiver, std::move(body), open);
+  change.answers = true;
+  return context.commit_change(live, std::move(change));
 }
 
 schema::Result<std::vector<std::string>> waived_clauses(Context& context, const Live& live) {

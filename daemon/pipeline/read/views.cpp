@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <ranges>
 
 #include "daemon/pipeline/people/quorum.hpp"
 #include "daemon/pipeline/read/guard_view.hpp"
-#include "daemon/pipeline/requests/checked_request.hpp"
-#include "daemon/pipeline/stages/progress.hpp"
+#include "daemon/pipeline/read/promotion_json.hpp"
 #include "daemon/store/blobs.hpp"
-#include "daemon/store/jobs.hpp"
 #include "daemon/store/promotions/stage_runs.hpp"
 #include "daemon/store/promotions/verdicts.hpp"
 #include "daemon/store/registry/routes.hpp"
@@ -33,66 +30,18 @@ json parsed(const std::string& text) {
   return text.empty() ? json(nullptr) : json::parse(text, nullptr, false);
 }
 
-template <typename T>
-json maybe(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
-
-schema::Result<json> version_json(store::Reader& reader, const std::string& id) {
+schema::Result<json> stored_version_json(store::Reader& reader, const std::string& id) {
   if (id.empty()) return json(nullptr);
-  auto version = TRY(store::find_version(reader, id));
-  if (!version) return json(nullptr);
-  const auto& row = *version;
-  return json{{"version", row.id},
-              {"engine", row.engine},
-              {"kernel", row.kernel},
-              {"url", row.base_url},
-              {"checkpoint", row.checkpoint}};
+  const auto version = TRY(store::find_version(reader, id));
+  return version_json(version);
 }
 
-/// How far a stage's running job is.
-json job_progress(store::Reader& reader, const store::StageKey& key, jobs::JobRunner& runner) {
-  auto listed = store::list_jobs(reader, key);
-  if (!listed) return nullptr;
-  for (const auto& job : *listed) {
-    if (job.state != store::JobState::running) continue;
-    const auto progress = runner.progress(key.text() + "/" + job.name);
-    json value{{"done", 0}, {"total", 0}, {"unit", ""}, {"text", job.name}};
-    if (progress)
-      value = {{"done", progress->done},
-               {"total", progress->total},
-               {"unit", progress->unit},
-               {"text", job.name + ": " + progress->text}};
-    return value;
-  }
-  return nullptr;
-}
-
-json stage_progress(store::Reader& reader, const store::StageRunRow& run, const StageProgress& progress,
-                    jobs::JobRunner& runner) {
-  if (run.state != store::StageRunState::running) return nullptr;
-  auto job = job_progress(reader, run.key, runner);
-  if (job.is_object()) return job;
-  if (run.key.stage == schema::to_string(schema::Stage::shadow_runtime)) {
-    return {{"done", progress.pairs}, {"total", 0}, {"unit", "pairs"}, {"text", progress.phase}};
-  }
-  if (run.key.stage == schema::to_string(schema::Stage::canary)) {
-    return {{"done", progress.keys_in_step},
-            {"total", 0},
-            {"unit", "keys"},
-            {"text", fmt::format("{} at {:.4g}%", progress.phase, progress.share_bp / 100.0)}};
-  }
-  return {{"done", 0}, {"total", 0}, {"unit", ""}, {"text", "deciding"}};
-}
-
-/// Counts of the stage's verdicts and the sentences of those that did not pass.
-schema::Result<json> verdict_summary(store::Reader& reader, const store::StageKey& key) {
+/// The sentences of the stage's verdicts that did not pass.
+schema::Result<json> open_list(store::Reader& reader, const store::StageKey& key) {
   auto rows = TRY(store::list_verdicts(reader, key));
-  json counts{{"pass", 0}, {"violated", 0}, {"inconclusive", 0}, {"error", 0}};
   json open = json::array();
   constexpr std::size_t kListed = 20;
   for (const auto& row : rows) {
-    counts[row.verdict] = counts[row.verdict].get<int>() + 1;
     if (row.verdict == "pass" || open.size() >= kListed) continue;
     const auto detail = parsed(row.detail);
     open.push_back({{"clause", row.clause},
@@ -102,121 +51,20 @@ schema::Result<json> verdict_summary(store::Reader& reader, const store::StageKe
                     {"severity", detail.is_object() ? detail.value("severity", "") : ""},
                     {"message", detail.is_object() ? detail.value("message", "") : ""}});
   }
-  return json{{"verdicts", std::move(counts)}, {"open", std::move(open)}};
+  return open;
 }
 
-schema::Result<json> stage_json(store::Reader& reader, const store::StageRunRow& run,
-                                jobs::JobRunner& runner) {
-  auto summary = TRY(verdict_summary(reader, run.key));
-  const auto progress = progress_from_json(run.progress);
-  const bool decided =
-      run.state != store::StageRunState::running && run.state != store::StageRunState::stopped;
-  return json{{"stage", run.key.stage},
-              {"attempt", run.key.attempt},
-              {"state", store::to_string(run.state)},
-              {"verdict", decided ? json(store::to_string(run.state)) : json(nullptr)},
-              {"started_us", run.started_us},
-              {"ended_us", maybe(run.ended_us)},
-              {"summary", std::move(summary)},
-              {"report_digest", run.report.empty() ? json(nullptr) : json(run.report)},
-              {"progress", stage_progress(reader, run, progress, runner)}};
-}
-
-json lines(std::string_view text) {
-  json list = json::array();
-  for (const auto line : std::views::split(text, '\n'))
-    if (!line.empty()) list.push_back(std::string_view(line));
-  return list;
-}
-
-json canary_json(const store::StageRunRow& run, const StageProgress& progress,
-                 const schema::Contract* contract) {
-  const std::size_t steps = contract != nullptr && contract->canary ? contract->canary->steps.size() : 0;
-  return {
-      {"step", run.step},
-      {"steps", steps},
-      {"phase", progress.phase},
-      {"share_bp", progress.share_bp},
-      {"frozen", progress.frozen},
-      {"advance_proven", progress.advance_proven},
-      {"keys", progress.keys_in_step},
-      {"exposed_requests", progress.exposed_requests},
-      {"exposed_keys", progress.exposed_keys},
-      {"failures", progress.failed_requests_candidate},
-      {"incumbent_failures", progress.failed_requests_incumbent},
-      {"e_value", progress.max_e_value},
-      {"waits_for", run.state == store::StageRunState::running ? lines(progress.waits_for) : json::array()},
-      {"step_started_us", run.step_started_us}};
-}
-
-template <typename Row>
-json people_json(const std::vector<Row>& given) {
-  json people = json::array();
-  for (const auto& one : given)
-    people.push_back({{"who", one.who}, {"given_us", one.given_us}, {"reason", one.reason}});
-  return people;
-}
-
-schema::Result<json> approval_json(store::Reader& reader, const store::PromotionRow& row,
-                                   const store::StageRunRow& run, const std::string& digest,
-                                   const schema::Contract* contract, std::int64_t now_us) {
-  const auto quorum = contract != nullptr ? quorum_of(*contract, run.step) : Quorum{};
-  auto all = TRY(store::list_approvals(reader, row.id));
-  return json{{"needed", quorum.needed},
-              {"given", people_json(counted_approvals(all, run, digest, quorum, now_us))},
-              {"step", run.step},
-              {"evidence_digest", digest},
-              {"deadline_us", maybe(row.deadline_us)}};
-}
-
-/// What an inconclusive promotion needs to go past its stage; null for a canary, which cannot be waived.
-schema::Result<json> waiver_json(store::Reader& reader, const store::PromotionRow& row,
-                                 const store::StageRunRow& run) {
-  const bool waivable = row.state == store::PromotionState::inconclusive &&
-                        run.key.stage != schema::to_string(schema::Stage::canary);
-  if (!waivable) return json(nullptr);
+/// What an inconclusive promotion needs to go past its stage, by the report that a waiver names.
+schema::Result<json> waived_clauses_json(store::Reader& reader, const store::StageRunRow& run) {
   auto open = TRY(open_clauses(reader, run));
   json clauses = json::array();
-  for (const auto& clause : open)
-    clauses.push_back({{"clause", clause.clause}, {"given", people_json(clause.given)}});
-  return json{{"needed", kWaiversNeeded},
-              {"evidence_digest", run.report},
-              {"deadline_us", maybe(row.deadline_us)},
-              {"clauses", std::move(clauses)}};
-}
-
-/// What is shown of a promotion's stage runs.
-struct Runs {
-  json stages = json::array(), canary = nullptr, approval = nullptr, waiver = nullptr;
-  bool frozen = false;
-};
-
-schema::Result<Runs> runs_json(store::Reader& reader, const store::PromotionRow& row,
-                               const std::optional<store::ContractRow>& stored, jobs::JobRunner& runner,
-                               std::int64_t now_us) {
-  auto runs = TRY(store::list_stage_runs(reader, row.id));
-  Runs shown;
-  for (const auto& run : runs) {
-    auto stage = TRY(stage_json(reader, run, runner));
-    shown.stages.push_back(std::move(stage));
+  for (const auto& clause : open) {
+    json people = json::array();
+    for (const auto& one : clause.given)
+      people.push_back({{"who", one.who}, {"given_us", one.given_us}, {"reason", one.reason}});
+    clauses.push_back({{"clause", clause.clause}, {"given", std::move(people)}});
   }
-  if (runs.empty()) return shown;
-  const auto& newest = runs.back();
-  if (newest.key.stage == schema::to_string(schema::Stage::canary)) {
-    schema::Result<std::shared_ptr<const schema::Contract>> terms;
-    if (stored) terms = parse_contract_row(*stored);
-    const auto* const contract = terms ? terms->get() : nullptr;
-    const auto progress = progress_from_json(newest.progress);
-    shown.canary = canary_json(newest, progress, contract);
-    shown.frozen = progress.frozen;
-    if (row.state == store::PromotionState::awaiting_approval) {
-      auto waiting = TRY(approval_json(reader, row, newest, progress.approval_digest, contract, now_us));
-      shown.approval = std::move(waiting);
-    }
-  }
-  auto waiver = TRY(waiver_json(reader, row, newest));
-  shown.waiver = std::move(waiver);
-  return shown;
+  return clauses;
 }
 
 }  // namespace
@@ -286,7 +134,7 @@ View block_view(const store::BlockRow& row) {
 }
 
 schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row) {
-  auto incumbent = TRY(version_json(reader, row.incumbent));
+  auto incumbent = TRY(stored_version_json(reader, row.incumbent));
   auto desired = TRY(store::find_desired_route(reader, row.name));
   auto applied = TRY(store::find_applied_route(reader, row.name));
   auto newest = TRY(store::list_promotions(
@@ -326,40 +174,23 @@ schema::Result<View> named_model_view(store::Reader& reader, const std::string& 
   return model_view(reader, row);
 }
 
+schema::Result<View> view_of_facts(store::Reader& reader, const PromotionFacts& facts) {
+  json value = promotion_json(facts);
+  for (std::size_t i = 0; i < facts.runs.size(); ++i) {
+    auto open = TRY(open_list(reader, facts.runs[i].row.key));
+    value["stages"][i]["summary"]["open"] = std::move(open);
+  }
+  if (value["waiver"].is_object()) {
+    auto clauses = TRY(waived_clauses_json(reader, facts.newest()->row));
+    value["waiver"]["clauses"] = std::move(clauses);
+  }
+  return view(facts.row.id, facts.row.evidence_seq, value);
+}
+
 schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
-                                    jobs::JobRunner& runner, std::int64_t now_us) {
-  auto candidate = version_json(reader, row.candidate);
-  auto baseline = TRY(candidate ? version_json(reader, row.baseline) : candidate);
-  auto contract = TRY(store::find_contract(reader, row.contract));
-  auto runs = TRY(runs_json(reader, row, contract, runner, now_us));
-  return view(row.id, row.evidence_seq,
-              {{"id", row.id},
-               {"model", row.model},
-               {"engine", row.engine},
-               {"contract", row.contract},
-               {"contract_name", contract ? contract->name : std::string()},
-               {"requester", row.requester},
-               {"state", store::to_string(row.state)},
-               {"stage", row.stage.empty() ? json(nullptr) : json(row.stage)},
-               {"attempt", row.attempt},
-               {"traffic", store::to_string(row.traffic)},
-               {"reason", row.reason},
-               {"created_us", row.created_us},
-               {"updated_us", row.updated_us},
-               {"ended_us", maybe(row.ended_us)},
-               {"deadline_us", maybe(row.deadline_us)},
-               {"revision", row.revision},
-               {"seed", row.seed},
-               {"candidate", *candidate},
-               {"baseline", baseline},
-               {"request", parsed(row.request)},
-               {"stages", std::move(runs.stages)},
-               {"canary", runs.canary},
-               {"approval", runs.approval},
-               {"waiver", runs.waiver},
-               {"paused", row.state == store::PromotionState::paused},
-               {"frozen", runs.frozen},
-               {"outcome", parsed(row.outcome)}});
+                                    const Sources& sources) {
+  const auto facts = TRY(gather(reader, {&row, 1}, sources));
+  return view_of_facts(reader, facts.front());
 }
 
 schema::Result<void> note_made(store::Tx& tx, const schema::Result<View>& view) {

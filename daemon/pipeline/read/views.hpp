@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "daemon/jobs/job.hpp"
+#include "daemon/pipeline/read/promotion_facts.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "daemon/store/promotions/blocks.hpp"
 #include "daemon/store/promotions/promotions.hpp"
@@ -26,8 +26,10 @@ namespace driftgate::pipeline {
 [[nodiscard]] View block_view(const store::BlockRow& row);
 [[nodiscard]] schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row);
 [[nodiscard]] schema::Result<View> named_model_view(store::Reader& reader, const std::string& name);
+/// The item of a list with the sentences of every verdict that did not pass.
+[[nodiscard]] schema::Result<View> view_of_facts(store::Reader& reader, const PromotionFacts& facts);
 [[nodiscard]] schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
-                                                  jobs::JobRunner& runner, std::int64_t now_us);
+                                                  const Sources& sources);
 /// Tells the request that `tx` is run for what it made, so that its answer commits with it (store/write_scope.hpp).
 [[nodiscard]] schema::Result<void> note_made(store::Tx& tx, const schema::Result<View>& view);
 /// The newest attempt's report of a stage; `not_found` while there is none.

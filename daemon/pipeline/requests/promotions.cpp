@@ -38,10 +38,9 @@ store::VersionRow version_of(const store::EngineRow& engine, std::string id, std
 }
 
 /// The request is answered with the promotion as it is committed here.
-schema::Result<void> note_promotion(store::Tx& tx, const store::PromotionRow& row, jobs::JobRunner& runner,
-                                    std::int64_t now_us) {
+schema::Result<void> note_promotion(Context& context, store::Tx& tx, const store::PromotionRow& row) {
   if (store::current_write_scope() == nullptr) return {};
-  return note_made(tx, promotion_view(tx, row, runner, now_us));
+  return note_made(tx, promotion_view(tx, row, context.sources()));
 }
 
 schema::Result<void> note_model(store::Tx& tx, const std::string& name) {
@@ -199,7 +198,7 @@ schema::Result<std::string> request_promotion(Context& context, const std::strin
     TRY(promotable_model(tx, row.model));
     TRY(people::refuse_blocked(tx, checked.engine.checkpoint, checked.engine.kernel, row.contract));
     TRY(put_request(tx, entries, checked, verified, *live));
-    TRY(note_promotion(tx, row, context.world.runner, now));
+    TRY(note_promotion(context, tx, row));
     return also ? also(tx, entries, row) : schema::Result<void>{};
   }));
   const auto older = queued_of(context, row.model);

@@ -8,6 +8,7 @@
 #include "daemon/pipeline/machine/ladder.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/stages/carried_signals.hpp"
+#include "daemon/pipeline/stages/live_points.hpp"
 #include "daemon/pipeline/stages/observations.hpp"
 #include "daemon/pipeline/stages/step.hpp"
 #include "daemon/route/table/route_table.hpp"
@@ -105,6 +106,13 @@ schema::Result<stages::CanaryContext> context_of(Context& context, const Live& l
   return asked;
 }
 
+/// Writes a point of the run's series with the decision that it is of.
+Work keep_point(const store::StageKey& run, store::LivePoint point) {
+  return [run, point = std::move(point)](store::Tx& tx, Entries&) -> schema::Result<void> {
+    return store::add_live_point(tx, run, point);
+  };
+}
+
 /// A recovery action can hurt too: traffic moves to the fallback engine only when that can take it.
 std::optional<Capacity> check_capacity(Context& context, const Live& live, stages::CanaryDecision& decision) {
   auto facts = machine::asked_of_fallback(context.facts(live), decision);
@@ -122,6 +130,32 @@ std::optional<Capacity> check_capacity(Context& context, const Live& live, stage
   }
   if (!capacity.enough) machine::roll_back_instead(decision, capacity);
   return capacity;
+}
+
+/// One decision of the tests as they are now, after `window` if it is not null.
+schema::Result<Change> decide(Context& context, Live& live, const route::Window* window, Change change) {
+  if (!change.progress) change.progress = live.progress;
+  auto& progress = *change.progress;
+  auto asked = TRY(context_of(context, live, progress));
+  auto decision = live.canary->decide(asked);
+  progress.advance_proven = decision.advance_proven;
+  progress.keys_in_step = decision.keys_in_step;
+  progress.exposed_requests = decision.exposed_requests;
+  progress.exposed_keys = decision.exposed_keys;
+  progress.failed_requests_candidate = decision.failed_requests_candidate;
+  progress.failed_requests_incumbent = decision.failed_requests_incumbent;
+  progress.first_failure_us = decision.first_failure_us.value_or(0);
+  for (const auto& verdict : decision.verdicts)
+    progress.max_e_value = std::max(progress.max_e_value, verdict.e_value.value_or(1));
+  progress.waits_for = fmt::format("{}", fmt::join(decision.reasons | std::views::take(kMostReasons), "\n"));
+  const auto capacity = check_capacity(context, live, decision);
+  const auto facts = context.facts(live);
+  auto point = canary_point(progress, live.run.step, decision, window, facts.now_us);
+  for (auto& entry : machine::order_entries(facts, decision, capacity))
+    change.orders.push_back(std::move(entry));
+  auto decided = machine::decide(facts, decision, context.new_id("bl"), std::move(change));
+  decided.rows.push_back(keep_point(live.run.key, std::move(point)));
+  return decided;
 }
 
 }  // namespace
@@ -197,7 +231,7 @@ schema::Result<Change> canary_window(Context& context, Live& live, const route::
   }
   change.progress = live.progress;
   change.progress->last_window_us = context.now();
-  return canary_decision(context, live, std::move(change));
+  return decide(context, live, &window, std::move(change));
 }
 
 bool is_silent(const Context& context, const Live& live) {
@@ -210,25 +244,7 @@ bool is_silent(const Context& context, const Live& live) {
 }
 
 schema::Result<Change> canary_decision(Context& context, Live& live, Change change) {
-  if (!change.progress) change.progress = live.progress;
-  auto& progress = *change.progress;
-  auto asked = TRY(context_of(context, live, progress));
-  auto decision = live.canary->decide(asked);
-  progress.advance_proven = decision.advance_proven;
-  progress.keys_in_step = decision.keys_in_step;
-  progress.exposed_requests = decision.exposed_requests;
-  progress.exposed_keys = decision.exposed_keys;
-  progress.failed_requests_candidate = decision.failed_requests_candidate;
-  progress.failed_requests_incumbent = decision.failed_requests_incumbent;
-  progress.first_failure_us = decision.first_failure_us.value_or(0);
-  for (const auto& verdict : decision.verdicts)
-    progress.max_e_value = std::max(progress.max_e_value, verdict.e_value.value_or(1));
-  progress.waits_for = fmt::format("{}", fmt::join(decision.reasons | std::views::take(kMostReasons), "\n"));
-  const auto capacity = check_capacity(context, live, decision);
-  const auto facts = context.facts(live);
-  for (auto& entry : machine::order_entries(facts, decision, capacity))
-    change.orders.push_back(std::move(entry));
-  return machine::decide(facts, decision, context.new_id("bl"), std::move(change));
+  return decide(context, live, nullptr, std::move(change));
 }
 
 }  // namespace driftgate::pipeline

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/promotions/promotion_columns.hpp"
 #include "daemon/store/sqlite/rows.hpp"
 #include "schema/failf.hpp"
 
@@ -10,18 +11,12 @@ namespace driftgate::store {
 
 namespace {
 
-#define PROMOTION_COLUMNS                                                                             \
-  "id, model, engine, candidate, contract, state, stage, attempt, traffic, baseline, seed, request, " \
-  "requester, "                                                                                       \
-  "created_us, updated_us, deadline_us, resume_state, ended_us, outcome, reason, revision, evidence_seq, " \
-  "fallback"
-
 constexpr Sql kInsert{
     "insert promotion",
-    "INSERT INTO promotions(" PROMOTION_COLUMNS
+    "INSERT INTO promotions(" DRIFTGATE_PROMOTION_COLUMNS
     ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "
     "?19, ?20, ?21, ?22, ?23)"};
-constexpr Sql kFind{"find promotion", "SELECT " PROMOTION_COLUMNS " FROM promotions WHERE id = ?1"};
+constexpr Sql kFind{"find promotion", "SELECT " DRIFTGATE_PROMOTION_COLUMNS " FROM promotions WHERE id = ?1"};
 constexpr Sql kUpdate{
     "update promotion",
     "UPDATE promotions SET state = ?3, stage = ?4, attempt = ?5, traffic = ?6, baseline = ?7, "
@@ -32,19 +27,17 @@ constexpr Sql kHolder{
     "SELECT id FROM promotions WHERE model = ?1 AND id <> ?2 AND state IN ('running', 'paused', "
     "'awaiting_approval', 'inconclusive', 'rolling_back', 'finalizing')"};
 constexpr Sql kList{"list promotions",
-                    "SELECT " PROMOTION_COLUMNS
+                    "SELECT " DRIFTGATE_PROMOTION_COLUMNS
                     " FROM promotions WHERE id < coalesce(?1, '~') AND state = coalesce(?2, state) "
                     "ORDER BY id DESC LIMIT ?3"};
 constexpr Sql kListOfModel{"list promotions of a model",
-                           "SELECT " PROMOTION_COLUMNS
+                           "SELECT " DRIFTGATE_PROMOTION_COLUMNS
                            " FROM promotions WHERE id < coalesce(?1, '~') AND state = coalesce(?2, state) "
                            "AND model = ?4 ORDER BY id DESC LIMIT ?3"};
 constexpr Sql kOpen{"open promotions",
-                    "SELECT " PROMOTION_COLUMNS
+                    "SELECT " DRIFTGATE_PROMOTION_COLUMNS
                     " FROM promotions WHERE state IN ('queued', 'running', 'paused', 'awaiting_approval', "
                     "'inconclusive', 'rolling_back', 'finalizing') ORDER BY id"};
-
-#undef PROMOTION_COLUMNS
 
 constexpr std::int64_t kMaxListed = 1'000;
 

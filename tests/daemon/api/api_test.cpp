@@ -87,7 +87,8 @@ TEST_CASE("an unknown query parameter is refused and the known ones are named") 
   Fixture fixture;
   const auto response = fixture.call("GET", "/v1/promotions?modle=m", "viewer");
   CHECK(response.status == 400);
-  CHECK(response.body.find("model, state, after, limit") != std::string::npos);
+  CHECK(response.body.find("model, state, open, needs, requester, contract, q, order, after, limit") !=
+        std::string::npos);
 }
 
 TEST_CASE("errors of the pipeline become problems with their code, detail and pointer") {

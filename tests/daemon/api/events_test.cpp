@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/api/promotion_feed.hpp"
+#include "daemon/api/streams/promotion_feed.hpp"
 #include "daemon/net/http_client.hpp"
 #include "daemon/net/server.hpp"
 #include "fixture.hpp"

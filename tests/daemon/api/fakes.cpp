@@ -60,8 +60,8 @@ std::string FakeService::promotion_json(const std::string& id, const std::string
       R"({{"id":"{}","model":"m","engine":"e","contract":"{}","contract_name":"c","requester":"ada","state":"{}",)"
       R"("stage":"canary","attempt":1,"traffic":"live","reason":"","created_us":1,"updated_us":2,"stages":)"
       R"([{{"stage":"canary","attempt":1,"state":"running","verdict":null,"summary":null,"progress":null}}],)"
-      R"("canary":null,"approval":null}})",
-      id, kDigest, state);
+      R"("canary":null,"approval":null,"why":"It runs.","next":"","needs":[],"share_bp":0,"evidence_shown":"{}"}})",
+      id, kDigest, state, kDigest);
 }
 
 Result<View> FakeService::changed(const std::string& actor, const std::string& what, View view) {
@@ -101,18 +101,33 @@ Result<View> FakeService::waive(const std::string& actor, const std::string& id,
   return changed(actor, fmt::format("waive {} {} {} {}", id, clause, digest, reason),
                  named(id, promotion_json(id, state)));
 }
-Result<View> FakeService::abort(const std::string& actor, const std::string& id, const std::string& reason) {
-  return changed(actor, fmt::format("abort {} {}", id, reason), named(id, promotion_json(id, "aborted")));
+namespace {
+
+std::string order_text(const pipeline::Order& order) {
+  return order.evidence_shown.empty() ? order.reason : order.reason + " as " + order.evidence_shown;
+}
+
+}  // namespace
+
+Result<View> FakeService::abort(const std::string& actor, const std::string& id,
+                                const pipeline::Order& order) {
+  return changed(actor, fmt::format("abort {} {}", id, order_text(order)),
+                 named(id, promotion_json(id, "aborted")));
 }
 Result<View> FakeService::rollback(const std::string& actor, const std::string& id,
-                                   const std::string& reason) {
-  return changed(actor, fmt::format("rollback {} {}", id, reason), named(id, promotion_json(id, "rejected")));
+                                   const pipeline::Order& order) {
+  return changed(actor, fmt::format("rollback {} {}", id, order_text(order)),
+                 named(id, promotion_json(id, "rejected")));
 }
-Result<View> FakeService::pause(const std::string& actor, const std::string& id, const std::string& reason) {
-  return changed(actor, fmt::format("pause {} {}", id, reason), named(id, promotion_json(id, "paused")));
+Result<View> FakeService::pause(const std::string& actor, const std::string& id,
+                                const pipeline::Order& order) {
+  return changed(actor, fmt::format("pause {} {}", id, order_text(order)),
+                 named(id, promotion_json(id, "paused")));
 }
-Result<View> FakeService::resume(const std::string& actor, const std::string& id, const std::string& reason) {
-  return changed(actor, fmt::format("resume {} {}", id, reason), named(id, promotion_json(id, "running")));
+Result<View> FakeService::resume(const std::string& actor, const std::string& id,
+                                 const pipeline::Order& order) {
+  return changed(actor, fmt::format("resume {} {}", id, order_text(order)),
+                 named(id, promotion_json(id, "running")));
 }
 Result<View> FakeService::lift_hold(const std::string& actor, const std::string& model,
                                     const std::string& reason) {
@@ -163,7 +178,25 @@ Result<Page> FakeService::engines(const PageRequest& page) {
 Result<Page> FakeService::models(const PageRequest& page) {
   return page_of(named("m", kModel), page);
 }
-Result<Page> FakeService::promotions(const pipeline::PromotionFilter&, const PageRequest& page) {
+Result<View> FakeService::promotion_item(const std::string& id) {
+  return promotion(id);
+}
+Result<std::vector<View>> FakeService::open_items() {
+  const std::lock_guard lock(mutex);
+  ++looks;
+  std::vector<View> items;
+  for (const auto& id : open) items.push_back(named(id, promotion_json(id, state)));
+  return items;
+}
+Result<pipeline::Overview> FakeService::overview(const std::string&, const PageRequest& page) {
+  const std::string item =
+      R"({"model":"m","incumbent":null,"hold":null,"guard":null,"route_agrees":true,"promotion":)" +
+      promotion_json("pr-1", state) + R"(,"last":null,"schedules":[]})";
+  return pipeline::Overview{page_of(named("m", item), page),
+                            R"({"models":1,"open":1,"need_people":0,"holds":0,"alarms":0})", 10};
+}
+Result<Page> FakeService::promotions(const pipeline::PromotionFilter& asked, const PageRequest& page) {
+  filter = asked;
   return page_of(named("pr-1", promotion_json("pr-1", state)), page);
 }
 std::unique_ptr<pipeline::Subscription> FakeService::subscribe(std::function<void(const pipeline::Event&)>) {
@@ -187,6 +220,19 @@ Result<auth::Principal> FakeTokens::authenticate(std::string_view bearer) {
   const auto scopes = auth::parse_scopes(bearer.substr(3));
   if (!scopes) return fail(ErrorCode::unauthenticated, "unknown token");
   return auth::Principal{"tok-1", std::string(bearer.substr(3)), *scopes};
+}
+Result<auth::Principal> FakeTokens::authenticate_session(std::string_view cookie) {
+  const auto scopes = auth::parse_scopes(cookie);
+  if (ended || !scopes) return fail(ErrorCode::unauthenticated, "unknown session");
+  return auth::Principal{"tok-1", std::string(cookie), *scopes, "se-1", 50'000'000};
+}
+Result<auth::OpenedSession> FakeTokens::open_session(const auth::Principal& principal) {
+  if (!principal.session_id.empty()) return fail(ErrorCode::forbidden, "a session needs a token");
+  return auth::OpenedSession{principal.name, 50'000'000};
+}
+Result<void> FakeTokens::end_session(const auth::Principal& principal) {
+  ended = principal.session_id == "se-1";
+  return {};
 }
 Result<void> FakeTokens::check(const auth::Principal&) {
   if (ended) return fail(ErrorCode::unauthenticated, "the token was revoked");
@@ -217,14 +263,15 @@ Result<void> FakeTokens::revoke(std::string_view id, std::string_view) {
   return {};
 }
 
-std::string FakeEvidence::entry_json(std::int64_t seq) {
+std::string FakeEvidence::entry_json(std::int64_t seq, const std::string& kind) {
   return fmt::format(
-      R"({{"actor":"driftgate","body":{{}},"kind":"state_changed","seq":{},"subject":{{"promotion":"pr-1"}},)"
+      R"({{"actor":"driftgate","body":{{"reason":"a reason"}},"kind":"{}","seq":{},"subject":{{"promotion":"pr-1"}},)"
       R"("time_us":1,"v":1}})",
-      seq);
+      kind, seq);
 }
 Result<evidence::EntryPage> FakeEvidence::page(const evidence::EntryFilter& filter) {
   evidence::EntryPage page;
+  ++pages;
   page.tree_size = static_cast<std::uint64_t>(size);
   for (std::int64_t seq = filter.cursor.value_or(-1) + 1; seq < size; ++seq) {
     if (filter.promotion && seq % 2 != 0) continue;
@@ -232,7 +279,7 @@ Result<evidence::EntryPage> FakeEvidence::page(const evidence::EntryFilter& filt
       page.next = page.entries.back().seq;
       break;
     }
-    page.entries.push_back({seq, entry_json(seq)});
+    page.entries.push_back({seq, entry_json(seq, kind)});
   }
   return page;
 }
@@ -336,6 +383,14 @@ Result<std::optional<store::StoredResponse>> FakeIdempotency::find(const store::
 }
 Result<void> FakeIdempotency::keep(const store::KeyedRequest& request, const store::StoredResponse& response) {
   kept[fmt::format("{} {}", request.principal, request.key)] = {std::string(request.digest), response};
+  return {};
+}
+
+Result<void> FakeIdempotency::replace(const store::KeyedRequest& request,
+                                      const store::StoredResponse& response) {
+  const auto found = kept.find(fmt::format("{} {}", request.principal, request.key));
+  if (found == kept.end()) return fail(ErrorCode::not_found, "nothing is kept");
+  found->second.response = response;
   return {};
 }
 

@@ -31,6 +31,9 @@ class FakeService final : public pipeline::Service {
   std::optional<schema::Error> failure;  ///< what every changing call answers, when set
   std::string state = "running";
   int promotions_made = 0;
+  int looks = 0;                          ///< at all open promotions
+  std::vector<std::string> open{"pr-1"};  ///< ids of the open promotions
+  pipeline::PromotionFilter filter;       ///< of the newest list
   std::mutex mutex;
 
   static std::string promotion_json(const std::string& id, const std::string& state);
@@ -47,10 +50,11 @@ class FakeService final : public pipeline::Service {
                        const std::string& reason) override;
   Result<View> waive(const std::string& actor, const std::string& id, const std::string& clause,
                      const std::string& digest, const std::string& reason) override;
-  Result<View> abort(const std::string& actor, const std::string& id, const std::string& reason) override;
-  Result<View> rollback(const std::string& actor, const std::string& id, const std::string& reason) override;
-  Result<View> pause(const std::string& actor, const std::string& id, const std::string& reason) override;
-  Result<View> resume(const std::string& actor, const std::string& id, const std::string& reason) override;
+  Result<View> abort(const std::string& actor, const std::string& id, const pipeline::Order& order) override;
+  Result<View> rollback(const std::string& actor, const std::string& id,
+                        const pipeline::Order& order) override;
+  Result<View> pause(const std::string& actor, const std::string& id, const pipeline::Order& order) override;
+  Result<View> resume(const std::string& actor, const std::string& id, const pipeline::Order& order) override;
   Result<View> lift_hold(const std::string& actor, const std::string& model,
                          const std::string& reason) override;
   Result<View> lift_block(const std::string& actor, const std::string& block,
@@ -69,6 +73,9 @@ class FakeService final : public pipeline::Service {
   Result<Page> models(const pipeline::PageRequest& page) override;
   Result<Page> promotions(const pipeline::PromotionFilter& filter,
                           const pipeline::PageRequest& page) override;
+  Result<View> promotion_item(const std::string& id) override;
+  Result<std::vector<View>> open_items() override;
+  Result<pipeline::Overview> overview(const std::string& text, const pipeline::PageRequest& page) override;
   std::unique_ptr<pipeline::Subscription> subscribe(
       std::function<void(const pipeline::Event&)> on_event) override;
   Result<pipeline::Outcome> outcome(const std::string& promotion) override;
@@ -78,13 +85,17 @@ class FakeService final : public pipeline::Service {
   Result<View> changed(const std::string& actor, const std::string& what, View view);
 };
 
-/// Tokens named by their scopes: the bearer "dg_viewer,promoter" has both.
+/// Tokens named by their scopes: the bearer "dg_viewer,promoter" has both, and its session's cookie is
+/// "viewer,promoter".
 class FakeTokens final : public TokenPort {
  public:
   bool ended = false;  ///< every token was revoked after it came in
   schema::Result<void> check(const auth::Principal& principal) override;
   schema::Result<void> check_in(store::Reader& reader, const auth::Principal& principal) override;
   schema::Result<auth::Principal> authenticate(std::string_view bearer) override;
+  schema::Result<auth::Principal> authenticate_session(std::string_view cookie) override;
+  schema::Result<auth::OpenedSession> open_session(const auth::Principal& principal) override;
+  schema::Result<void> end_session(const auth::Principal& principal) override;
   schema::Result<auth::IssuedToken> issue(const auth::TokenRequest& request) override;
   schema::Result<std::vector<auth::TokenInfo>> list() override;
   schema::Result<void> revoke(std::string_view id, std::string_view revoked_by) override;
@@ -95,7 +106,9 @@ class FakeEvidence final : public EvidencePort {
  public:
   std::int64_t size = 10;
   std::vector<std::string> reads;
-  static std::string entry_json(std::int64_t seq);
+  int pages = 0;                       ///< read so far
+  std::string kind = "state_changed";  ///< of all entries
+  static std::string entry_json(std::int64_t seq, const std::string& kind = "state_changed");
   schema::Result<evidence::EntryPage> page(const evidence::EntryFilter& filter) override;
   schema::Result<std::string> entry(std::uint64_t seq) override;
   schema::Result<std::string> checkpoint() override;
@@ -148,6 +161,8 @@ class FakeIdempotency final : public IdempotencyPort {
   schema::Result<std::optional<store::StoredResponse>> find(const store::KeyedRequest& request) override;
   schema::Result<void> keep(const store::KeyedRequest& request,
                             const store::StoredResponse& response) override;
+  schema::Result<void> replace(const store::KeyedRequest& request,
+                               const store::StoredResponse& response) override;
 };
 
 }  // namespace driftgate::api::test

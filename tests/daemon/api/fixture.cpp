@@ -9,7 +9,10 @@ namespace driftgate::api::test {
 net::Response Fixture::call(const std::string& method, const std::string& target, const std::string& scopes,
                             const std::string& body, const net::Headers& headers) {
   std::string text = method + " " + target + " HTTP/1.1\r\nHost: a\r\n";
-  if (!scopes.empty()) text += "Authorization: Bearer dg_" + scopes + "\r\n";
+  if (method == "DELETE" && target == "/v1/session" && !scopes.empty() && headers.empty())
+    text += "Cookie: driftgate_session=" + scopes + "\r\nX-CSRF-Token: " + auth::csrf_token(scopes) + "\r\n";
+  else if (!scopes.empty())
+    text += "Authorization: Bearer dg_" + scopes + "\r\n";
   for (const net::Header& header : headers) text += header.name + ": " + header.value + "\r\n";
   const bool conditional = method != "GET" && target.starts_with("/v1/schedules/");
   if (conditional && headers.empty()) text += "If-Match: \"3\"\r\n";
@@ -51,6 +54,7 @@ std::string sample_path(const Route& route) {
   if (route.id == "auditPopulation") path += "?from_us=1&to_us=9";
   if (route.id == "exportEvidence") path += "?from_us=1&to_us=9";
   if (route.id == "auditSample") path += "?seed=dice";
+  if (route.id == "diffContracts") path += "?with=c";
   return path;
 }
 
@@ -63,7 +67,7 @@ std::string sample_body(const Route& route) {
            kDigest + "\"}}";
   if (schema == "ModelRequest") return R"({"name":"m","engine":"e","reason":"first"})";
   if (schema == "PromotionRequest") return R"({"model":"m","engine":"e","contract":"c"})";
-  if (schema == "ReasonRequest") return R"({"reason":"because"})";
+  if (schema == "ReasonRequest" || schema == "InterventionRequest") return R"({"reason":"because"})";
   if (schema == "ApprovalRequest")
     return std::string(R"({"evidence_digest":")") + kDigest + R"(","reason":"read it"})";
   if (schema == "WaiverRequest")

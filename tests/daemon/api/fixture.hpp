@@ -5,6 +5,7 @@
 
 #include "daemon/api/api.hpp"
 #include "daemon/api/routes.hpp"
+#include "fake_insight.hpp"
 #include "fakes.hpp"
 
 namespace driftgate::api::test {
@@ -17,6 +18,7 @@ struct Fixture {
   FakeIdempotency idempotency;
   FakeDesk desk;
   FakeSchedules schedules;
+  FakeInsight insight;
   std::int64_t now_us = 1'000'000;
   std::vector<ReadyCheck> checks{{"store", true, ""}};
   std::vector<AccessRecord> log;
@@ -32,17 +34,23 @@ struct Fixture {
                   1000,
                   &desk,
                   [](const std::string& name) { return evidence::Backup{"/backups/" + name, 7, "a note"}; }};
-  Api api{with(context, schedules)};
+  Api api{with(context, schedules, insight)};
 
-  static Context& with(Context& context, pipeline::ScheduleAdmin& schedules) {
+  static Context& with(Context& context, pipeline::ScheduleAdmin& schedules, pipeline::Insight& insight) {
     context.schedules = &schedules;
+    context.server = {"0.1.0", 7, false};
+    context.settings = [] {
+      return R"({"items":[{"name":"listen","value":"a","default":"b","text":"where","changed":true}]})";
+    };
+    context.insight = &insight;
     context.redact = [](const std::string&, const std::string&, const std::string&) {
       return schema::Result<void>{};
     };
     return context;
   }
 
-  /// `scopes` such as "viewer,promoter"; empty: no token.
+  /// `scopes` such as "viewer,promoter"; empty: no token. A session is ended with the session of these
+  /// scopes.
   net::Response call(const std::string& method, const std::string& target, const std::string& scopes,
                      const std::string& body = {}, const net::Headers& headers = {});
 };

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 
 using driftgate::app::parse_settings;
@@ -102,6 +103,36 @@ TEST_CASE("the documented file is current: configs/driftgate.yaml is what 'drift
 
 TEST_CASE("the reference page is current: docs/settings.md is what 'driftgate settings --markdown' prints") {
   CHECK(file_text("docs/settings.md") == driftgate::app::settings_markdown());
+}
+
+TEST_CASE("the settings in force are told with their defaults, and secrets by the paths of their files") {
+  const auto settings = parse_settings(
+      "listen: 127.0.0.1:0\nrouter:\n  window_ms: 5000\nroots: [/a]\nadapters:\n  torch: [/usr/bin/python3, "
+      "x.py]\n"
+      "webhooks:\n  endpoints:\n    ops: {url: \"http://hooks.example/x\", secret_file: /s, events: "
+      "[promotion.*]}\n",
+      "f.yaml");
+  REQUIRE(settings);
+  const auto told = nlohmann::json::parse(driftgate::app::settings_json(*settings));
+  REQUIRE(told["items"].size() == driftgate::app::setting_specs().size());
+  const auto item = [&](std::string_view name) {
+    for (const auto& one : told["items"])
+      if (one["name"] == name) return one;
+    return nlohmann::json();
+  };
+  CHECK(item("listen")["value"] == "127.0.0.1:0");
+  CHECK(item("listen")["default"] == "127.0.0.1:7433");
+  CHECK(item("listen")["changed"] == true);
+  CHECK(item("router.window_ms")["value"] == 5000);
+  CHECK(item("router.window_ms")["changed"] == false);
+  CHECK(item("http.session_s")["value"] == 43'200);
+  CHECK(item("engines.public_hosts")["value"] == false);
+  CHECK(item("roots")["value"] == nlohmann::json::array({"/a"}));
+  CHECK(item("adapters")["value"]["torch"].size() == 2);
+  CHECK(item("adapters")["default"] == nlohmann::json::object());
+  CHECK(item("webhooks.endpoints")["value"]["ops"]["secret_file"] == "/s");
+  CHECK(item("webhooks.endpoints")["changed"] == true);
+  for (const auto& one : told["items"]) CHECK_FALSE(one["text"].get<std::string>().empty());
 }
 
 TEST_CASE("the documented file means the defaults") {

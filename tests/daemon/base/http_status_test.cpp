@@ -8,6 +8,7 @@ using namespace driftgate::base;
 
 TEST_CASE("each status has its phrase, and one that is not used has one that says so") {
   CHECK(reason_phrase(200) == "OK");
+  CHECK(reason_phrase(304) == "Not Modified");
   CHECK(reason_phrase(404) == "Not Found");
   CHECK(reason_phrase(508) == "Loop Detected");
   CHECK(reason_phrase(299) == "Unknown");

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -247,6 +248,26 @@ TEST_CASE("an event stream that is cut is taken up again behind the last event t
   CHECK(has(ran.out, "note"));
   CHECK(has(ran.out, "aborted"));
   CHECK(daemon.requests().size() == 2);
+}
+
+TEST_CASE("a daemon that restarts under a stream is waited for, one that refuses from the beginning is not") {
+  ScriptedDaemon daemon;
+  daemon.stream("GET /v1/promotions/pr-1/events",
+                "id: 41\nevent: entry\ndata: {\"kind\":\"note\",\"seq\":41}\n\n");
+  std::atomic<int> asked = 0;
+  daemon.answer = [&, first = daemon.answer](const net::Request& request) {
+    auto response = first(request);
+    const int now = ++asked;
+    if (now == 2 || now == 3) return net::plain_problem(503, "unavailable", "starting");
+    if (now > 3) response.body = "id: 42\nevent: end\ndata: {\"id\":\"pr-1\",\"state\":\"aborted\"}\n\n";
+    return response;
+  };
+  CHECK(daemon.run({"watch", "pr-1"}).exit_code == 5);
+  CHECK(daemon.requests().back().header("Last-Event-ID") == "41");
+  ScriptedDaemon refusing;
+  refusing.on("GET /v1/promotions/pr-1/events", problem("unavailable", "starting"), 503);
+  CHECK(refusing.run({"watch", "pr-1"}).exit_code == 69);
+  CHECK(refusing.requests().size() == 1);
 }
 
 TEST_CASE("a stream's hostile events are passed over, and those with news are printed once each") {

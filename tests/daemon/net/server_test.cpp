@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <string>
 
@@ -43,6 +44,16 @@ class CountingFeed : public EventFeed {
 
  private:
   int sent_ = 0;
+};
+
+/// No events, and at each look a wake for the next one.
+class RestlessFeed : public EventFeed {
+ public:
+  std::function<void()> again;
+  Batch next() override {
+    again();
+    return {};
+  }
 };
 
 /// Pieces "0;", "1;", … and then the end, or a failure.
@@ -233,6 +244,21 @@ TEST_CASE("a silent event stream carries heartbeats") {
   CHECK(bytes.find(": heartbeat\n\n") != std::string::npos);
 }
 
+TEST_CASE("wakes that bring a stream nothing do not take its heartbeats away") {
+  auto feed = std::make_shared<RestlessFeed>();
+  test::TestServer server(
+      [&](const Request&) {
+        Response response;
+        response.feed = feed;
+        return response;
+      },
+      {.heartbeat = std::chrono::milliseconds(20)});
+  feed->again = [&server] { server->wake_streams(); };
+  const std::string bytes =
+      test::exchange(server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", ": heartbeat\n\n: heartbeat\n\n");
+  CHECK(bytes.find(": heartbeat\n\n: heartbeat\n\n") != std::string::npos);
+}
+
 TEST_CASE("a deferred answer waits for a wake-up without holding a worker") {
   auto later = std::make_shared<LaterAnswer>();
   test::TestServer server(
@@ -317,4 +343,19 @@ TEST_CASE("an answer to HEAD has the head of the answer and no body, so that the
     CHECK(both.substr(end + 4).starts_with("HTTP/1.1 200 OK\r\n"));  // the next answer, and nothing before it
     if (path == "/") CHECK(both.find("Content-Length: 12\r\n") < end);
   }
+}
+
+TEST_CASE("a 304 has no length and no body, and the connection serves the next request") {
+  test::TestServer server([](const Request& request) {
+    Response response = text(request.path == "/next" ? "twelve bytes" : "");
+    if (request.path != "/next") response.status = 304;
+    return response;
+  });
+  const auto both = driftgate::net::test::exchange(
+      server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n", "twelve bytes");
+  CHECK(both.starts_with("HTTP/1.1 304 Not Modified\r\n"));
+  const auto end = both.find("\r\n\r\n");
+  REQUIRE(end != std::string::npos);
+  CHECK(both.substr(0, end).find("Content-Length") == std::string::npos);
+  CHECK(both.substr(end + 4).starts_with("HTTP/1.1 200 OK\r\n"));
 }

@@ -1,29 +1,13 @@
-#include "daemon/api/promotion_feed.hpp"
+#include "daemon/api/streams/promotion_feed.hpp"
 
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "daemon/api/problem.hpp"
+#include "daemon/api/streams/shown_entry.hpp"
 #include "daemon/base/json_members.hpp"
 
 namespace driftgate::api {
 namespace {
-
-/// What everybody may see of an entry; nothing of a kind that tells of neither states nor shares.
-std::optional<nlohmann::json> shown_to_all(const std::string& kind, const nlohmann::json& entry) {
-  const bool route = kind == "route_desired" || kind == "route_applied";
-  if (!route && kind != "state_changed") return std::nullopt;
-  nlohmann::json shown = nlohmann::json::object();
-  for (const char* name : {"v", "seq", "time_us", "kind", "subject"})
-    if (entry.contains(name)) shown[name] = entry[name];
-  const std::vector<const char*> members =
-      route ? std::vector{"candidate_bp"} : std::vector{"from", "to", "stage", "attempt", "traffic"};
-  shown["body"] = nlohmann::json::object();
-  const nlohmann::json body = base::object_at(entry, "body");
-  for (const char* name : members)
-    if (body.contains(name)) shown["body"][name] = body[name];
-  return shown;
-}
 
 class PromotionFeed final : public net::EventFeed {
  public:
@@ -77,7 +61,7 @@ class PromotionFeed final : public net::EventFeed {
     const std::string kind = base::maybe_text_at(parsed, "kind").value_or("entry");
     if (shown_ == FeedOf::entries) {
       batch.events.push_back({std::to_string(entry.seq), kind, entry.bytes});
-    } else if (const auto shown = shown_to_all(kind, parsed)) {
+    } else if (const auto shown = shown_of_states(kind, parsed)) {
       batch.events.push_back({std::to_string(entry.seq), kind, shown->dump()});
     }
   }

@@ -1,4 +1,4 @@
-#include "daemon/api/rate_limiter.hpp"
+#include "daemon/api/access/rate_limiter.hpp"
 
 #include <algorithm>
 

@@ -18,8 +18,7 @@ enum class FeedOf : std::uint8_t { states, entries };
 /// The event stream of one promotion: the evidence entries about it (id = sequence number, event = kind, data
 /// = the entry), a `progress` event without id with the promotion's view whenever that changed, and `end`
 /// with the final view after the last entry of a promotion that has ended. `after`: the last id that the
-/// client has. Of FeedOf::states are the kinds state_changed, route_desired and route_applied, without actor and
-/// reason, and with the body's from, to, stage, attempt and traffic, or its candidate_bp.
+/// client has. Of FeedOf::states is what shown_of_states leaves of the entries.
 [[nodiscard]] std::shared_ptr<net::EventFeed> promotion_feed(pipeline::Service& service,
                                                              EvidencePort& evidence, std::string promotion,
                                                              std::optional<std::int64_t> after, FeedOf shown);

@@ -1,0 +1,103 @@
+#include "daemon/api/streams/live_feed.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace driftgate::api {
+namespace {
+
+constexpr std::size_t kReadAhead = 512;  ///< entries, most of which may not be shown
+constexpr std::size_t kMaxReads = 16;
+
+class LiveFeed final : public net::EventFeed {
+ public:
+  LiveFeed(std::shared_ptr<EventBoard> board, ServerFacts server, std::optional<std::int64_t> after,
+           FeedOf shown)
+      : board_(std::move(board)), server_(std::move(server)), after_(after), shown_(shown) {}
+
+  /// After a failure of the store the stream ends; the client resumes with the last id that it has.
+  Batch next() override {
+    Batch batch;
+    const bool begun = begun_ || begin(batch);
+    batch.ended = !begun || !add_entries(batch) || (caught_up_ && !add_progress(batch));
+    return batch;
+  }
+
+ private:
+  bool begin(Batch& batch) {
+    const auto size = board_->size();
+    if (!size) return false;
+    batch.events.push_back(
+        {"", "hello",
+         nlohmann::json{{"tree_size", *size},
+                        {"server", {{"version", server_.version}, {"started_us", server_.started_us}}}}
+             .dump()});
+    const auto last = static_cast<std::int64_t>(*size) - 1;
+    if (after_ && *after_ > last)
+      batch.events.push_back({"", "reset", nlohmann::json{{"tree_size", *size}}.dump()});
+    position_ = after_ && *after_ <= last ? *after_ : last;
+    begun_ = true;
+    return true;
+  }
+
+  /// Goes on to the end of the log, to a full batch, or for as long as one call may take.
+  bool add_entries(Batch& batch) {
+    caught_up_ = false;
+    const bool whole = shown_ == FeedOf::entries;
+    for (std::size_t reads = 0; reads < kMaxReads && batch.events.size() < kMaxBatch; ++reads) {
+      const auto entries =
+          board_->entries_after(position_, whole ? kMaxBatch - batch.events.size() : kReadAhead);
+      if (!entries) return false;
+      caught_up_ = entries->empty();
+      if (caught_up_) return true;
+      for (const auto& entry : *entries) {
+        if (batch.events.size() >= kMaxBatch) return true;
+        position_ = entry.seq;
+        const auto& data = whole ? entry.whole : entry.shortened;
+        if (data) batch.events.push_back({std::to_string(entry.seq), entry.kind, *data});
+      }
+    }
+    return true;
+  }
+
+  bool add_progress(Batch& batch) {
+    const auto look = board_->look();
+    if (!look) return false;
+    for (const auto& [id, text] : (*look)->open) {
+      if (batch.events.size() >= kMaxBatch) return true;
+      auto& sent = sent_[id];
+      if (sent == text) continue;
+      sent = text;
+      batch.events.push_back({"", "progress", *text});
+    }
+    for (auto at = sent_.begin(); at != sent_.end();) {
+      if ((*look)->open.contains(at->first)) {
+        ++at;
+        continue;
+      }
+      if (batch.events.size() >= kMaxBatch) return true;
+      const auto ended = (*look)->ended.find(at->first);
+      if (ended != (*look)->ended.end()) batch.events.push_back({"", "progress", *ended->second});
+      at = sent_.erase(at);
+    }
+    return true;
+  }
+
+  const std::shared_ptr<EventBoard> board_;
+  const ServerFacts server_;
+  const std::optional<std::int64_t> after_;
+  const FeedOf shown_;
+  bool begun_ = false;
+  bool caught_up_ = false;
+  std::int64_t position_ = -1;  ///< the last entry that was told or passed over
+  std::map<std::string, EventBoard::Text> sent_;
+};
+
+}  // namespace
+
+std::shared_ptr<net::EventFeed> live_feed(std::shared_ptr<EventBoard> board, ServerFacts server,
+                                          std::optional<std::int64_t> after, FeedOf shown) {
+  return std::make_shared<LiveFeed>(std::move(board), std::move(server), after, shown);
+}
+
+}  // namespace driftgate::api
