@@ -66,8 +66,8 @@ export async function newContext(origin, options = {}) {
 }
 
 /** A test with a context of its own: body({context, page, faults, …setup()}). */
-export function browserTest(name, setup, body, options = {}) {
-  test(name, { timeout: PATIENCE_MS * 4 }, async () => {
+export function browserTest(name, setup, body, { patience = PATIENCE_MS * 4, ...options } = {}) {
+  test(name, { timeout: patience }, async () => {
     const made = await setup();
     const { context, faults } = await newContext(() => made.url(), options);
     const page = await context.newPage();
