@@ -1,21 +1,17 @@
 // The measurements of scripts/page_budget that look into a page.
+import { checks, closed, found, give, openAs, pin, shown } from '../../tests/web/lib/page.mjs';
+
 const VIEW = { viewport: { width: 1350, height: 940 }, reducedMotion: 'reduce' };
 const PATIENCE_MS = 60_000;
 
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
-
-async function shown(page) {
-  await page.locator('main h1').first().waitFor();
-  await page.waitForFunction(() => !document.querySelector('main [aria-busy="true"]') && !/^Loading/m.test(document.querySelector('main').innerText));
-}
 
 /** A page that is signed in by a link, in a context of its own. */
 async function signedIn(browser, base, token, where = '/') {
   const context = await browser.newContext(VIEW);
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
-  await page.goto(`${base}${where}#token=${token}`);
-  await shown(page);
+  await openAs(page, base, token, where);
   return { page, context };
 }
 
@@ -105,15 +101,15 @@ export const ramp = (browser, base, token, mock) => updates(browser, base, token
 export async function proof(browser, base, token, mock) {
   const times = [];
   const { page, context } = await signedIn(browser, base, token, '/evidence');
-  await pinKey(page, mock);
+  await pin(page, mock.world.log.verifierKey);
   for (let i = 0; i < 9; i += 1) {
     await page.goto(`${base}/evidence?kind=verdict_reached`);
     await shown(page);
     await page.evaluate(() => performance.clearResourceTimings());
-    await checkButton(page).nth(i).click();
+    await checks(page).nth(i).click();
     times.push(await page.evaluate(() => new Promise((done) => {
       const look = () => {
-        if (!/verified|holds/i.test(document.querySelector('[data-check-result]')?.textContent ?? '')) return false;
+        if (!/Verified/.test(document.querySelector('.check-sentence')?.textContent ?? '')) return false;
         const now = performance.now();
         const last = Math.max(...performance.getEntriesByType('resource').filter((entry) => /\/v1\/(log|evidence)/.test(entry.name)).map((entry) => entry.responseEnd));
         done(now - last);
@@ -128,14 +124,6 @@ export async function proof(browser, base, token, mock) {
   return median(times);
 }
 
-export const checkButton = (page) => page.getByRole('button', { name: /check here/i });
-
-/** Pins the log's key as a person does who got it by another channel. */
-export async function pinKey(page, mock) {
-  await page.getByRole('textbox', { name: /key/i }).fill(mock.world.log.verifierKey);
-  await page.getByRole('button', { name: /pin|keep/i }).click();
-}
-
 /** Clicks that three tasks take. */
 export async function clicks(browser, base, token, mock) {
   const counted = {};
@@ -147,17 +135,15 @@ export async function clicks(browser, base, token, mock) {
   counted.slice = count;
   count = 0;
   await page.goto(`${base}/evidence?kind=verdict_reached`);
-  await click(checkButton(page).first());
-  await page.locator('[data-check-result]').first().waitFor();
+  await click(checks(page).first());
+  await found(page);
   counted.check = count;
   count = 0;
   await page.goto(`${base}/p/${mock.world.waiting().id}`);
-  await click(page.getByRole('button', { name: /^approve/i }).first());
-  const dialog = page.getByRole('dialog');
-  const reason = dialog.getByRole('textbox');
-  if (await reason.count()) await reason.first().fill('figures read');
-  await click(dialog.getByRole('button', { name: /^approve/i }));
-  await page.waitForFunction(() => !document.querySelector('dialog[open]'));
+  await page.evaluate(() => addEventListener('click', () => { window.clicked = (window.clicked ?? 0) + 1; }, true));
+  await give(page, 'Approve', 'figures read');
+  await closed(page);
+  count = await page.evaluate(() => window.clicked);
   counted.approve = count;
   await context.close();
   return counted;

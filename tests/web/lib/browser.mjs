@@ -66,8 +66,8 @@ export async function newContext(origin, options = {}) {
 }
 
 /** A test with a context of its own: body({context, page, faults, …setup()}). */
-export function browserTest(name, setup, body, options = {}) {
-  test(name, { timeout: PATIENCE_MS * 4 }, async () => {
+export function browserTest(name, setup, body, { patience = PATIENCE_MS * 4, ...options } = {}) {
+  test(name, { timeout: patience }, async () => {
     const made = await setup();
     const { context, faults } = await newContext(() => made.url(), options);
     const page = await context.newPage();
@@ -83,19 +83,6 @@ export function browserTest(name, setup, body, options = {}) {
       await made.close?.();
     }
   });
-}
-
-/** Opens an address as somebody who was handed a link with a token. */
-export async function openAs(page, url, token, where = '/') {
-  await page.goto(`${url}${where}#token=${token}`);
-  await shown(page);
-}
-
-/** Waits until the view has its heading and nothing is being loaded. */
-export async function shown(page) {
-  await page.locator('main h1, main h2').first().waitFor();
-  await page.waitForFunction(() => !document.querySelector('main [aria-busy="true"], main[aria-busy="true"]')
-    && !/^Loading/m.test(document.querySelector('main')?.innerText ?? 'Loading'));
 }
 
 /** What axe-core finds, one line for each rule and element; [] when nothing. */
@@ -140,3 +127,4 @@ export async function tabTo(page, role, name, most = 200) {
 }
 
 export { assert };
+export * from './page.mjs';

@@ -1,24 +1,16 @@
 // Actions: bound to the evidence that is shown, with a reason, once; by the keyboard; refused with the reason why.
-import { assert, checkAxe, checkFits, openAs, PHONE, shot, shown, tabTo } from '../lib/browser.mjs';
+import { assert, checkAxe, checkFits, closed, give, openAs, PHONE, shot, shown, tabTo } from '../lib/browser.mjs';
 import { move } from '../mock/api.mjs';
 import { mockTest } from '../lib/mocked.mjs';
 
-const done = (page) => page.waitForFunction(() => !document.querySelector('dialog[open]'));
 const button = (page, name) => page.getByRole('main').getByRole('button', { name, exact: true }).first();
-
-async function give(page, verb, reason) {
-  await button(page, verb).click();
-  const dialog = page.getByRole('dialog');
-  await dialog.getByLabel(/^Reason/).fill(reason);
-  await dialog.getByRole('button', { name: verb, exact: true }).click();
-}
 
 mockTest('approve from a link in two clicks, naming the evidence that is shown', async ({ page, url, mock, world }) => {
   const view = world.waiting();
   const digest = view.approval.evidence_digest;
   await openAs(page, url, 'dg_approver', `/p/${view.id}`);
   await give(page, 'Approve', 'figures read');
-  await done(page);
+  await closed(page);
   const [sent] = await mock.asked('POST', `/v1/promotions/${view.id}/approve`);
   assert.deepEqual(sent.body, { evidence_digest: digest, reason: 'figures read' });
   assert.ok(sent.headers['idempotency-key'] && sent.headers['x-csrf-token'], 'with an idempotency key and the CSRF token');
@@ -39,7 +31,7 @@ mockTest('approve with the keyboard alone', async ({ page, url, mock, world }) =
   await page.keyboard.type('figures read');
   await tabTo(page.getByRole('dialog').page(), 'button', 'Approve', 6);
   await page.keyboard.press('Enter');
-  await done(page);
+  await closed(page);
   assert.equal((await mock.asked('POST', /approve$/)).length, 1);
 });
 
@@ -53,11 +45,11 @@ mockTest('abort needs a typed reason; Escape changes nothing and gives the focus
   await dialog.getByRole('button', { name: 'Abort', exact: true }).click();
   await dialog.getByText('Type the reason first.').waitFor();
   await page.keyboard.press('Escape');
-  await done(page);
+  await closed(page);
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Abort');
   assert.equal(mock.requests.filter((one) => one.method === 'POST' && /abort/.test(one.path)).length, 0, 'nothing was sent');
   await give(page, 'Abort', 'no longer wanted');
-  await done(page);
+  await closed(page);
   const [sent] = await mock.asked('POST', /abort$/);
   assert.equal(sent.body.reason, 'no longer wanted');
   assert.match(sent.body.evidence_digest, /^sha256:/);
@@ -78,7 +70,7 @@ mockTest('a conflict says what changed since, and nothing was done', async ({ pa
   await checkAxe(page, 'a conflict');
   await shot(page, 'conflict');
   await dialog.getByRole('button', { name: 'Close and look again' }).click();
-  await done(page);
+  await closed(page);
   assert.equal(view.state, 'paused');
   assert.equal((await mock.asked('POST', /approve$/)).length, 1);
 });
@@ -104,7 +96,7 @@ mockTest('an answer that is lost does not do it twice', async ({ page, url, mock
   await give(page, 'Approve', 'figures read');
   await page.getByRole('dialog').getByText(/not known whether it was done/).waitFor();
   await page.getByRole('dialog').getByRole('button', { name: 'Try again' }).click();
-  await done(page);
+  await closed(page);
   const sent = await mock.asked('POST', /approve$/, 2);
   assert.equal(new Set(sent.map((one) => one.headers['idempotency-key'])).size, 1, 'the same key');
   assert.deepEqual(sent.map((one) => one.status), [200, 200]);
@@ -150,7 +142,7 @@ mockTest('keys: g p, g c, g e, / and ?', async ({ page, url }) => {
   await page.getByRole('dialog').waitFor();
   await checkAxe(page, 'the help on keys');
   await page.keyboard.press('Escape');
-  await done(page);
+  await closed(page);
   await page.keyboard.press('/');
   await page.getByRole('dialog').waitFor();
   await page.keyboard.type('tinylm');
@@ -161,7 +153,7 @@ mockTest('keys: g p, g c, g e, / and ?', async ({ page, url }) => {
 mockTest('a hold is lifted with a reason', async ({ page, url, mock }) => {
   await openAs(page, url, 'dg_operator', '/holds');
   await give(page, 'Lift the hold', 'engine repaired');
-  await done(page);
+  await closed(page);
   const [sent] = await mock.asked('POST', /lift-hold$/);
   assert.equal(sent.body.reason, 'engine repaired');
   assert.equal(mock.world.models[0].hold, null);
@@ -175,6 +167,6 @@ mockTest('the dialogs fit a phone', async ({ page, url, world }) => {
     await checkAxe(page, `the dialog of ${verb} at a phone`);
     await shot(page, `phone ${verb}`, { fullPage: false });
     await page.keyboard.press('Escape');
-    await done(page);
+    await closed(page);
   }
 }, { viewport: PHONE });

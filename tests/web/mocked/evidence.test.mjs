@@ -1,25 +1,10 @@
 // The browser verifies by itself: under a pinned key everything holds; one changed byte of an entry, a proof or a head is
 // shown as broken, an older head as a rollback, another history as a fork.
-import { assert, checkAxe, checkFits, openAs, PHONE, shot, shown } from '../lib/browser.mjs';
+import { assert, checkAxe, checkEntry, checkFits, checks, found, openAs, PHONE, pin, shot, shown } from '../lib/browser.mjs';
 import { Log, measured } from '../mock/log.mjs';
 import { mockTest } from '../lib/mocked.mjs';
-import { pin } from '../lib/evidence.mjs';
 
-const CHECK = /^Check (here: )?entry [\d,]+/;
 const entryOf = (world, test) => world.log.entries.map((source) => JSON.parse(source)).find(test);
-
-async function checkEntry(page, url, seq) {
-  await page.goto(`${url}/evidence?seq=${seq}`);
-  await shown(page);
-  await page.getByRole('dialog').getByRole('button', { name: 'Check here' }).click();
-  return said(page);
-}
-
-async function said(page) {
-  const sentence = page.locator('.check-sentence');
-  await sentence.waitFor();
-  return (await sentence.innerText()).trim();
-}
 
 async function ready(page, url, world) {
   await openAs(page, url, 'dg_auditor', '/evidence');
@@ -29,8 +14,8 @@ async function ready(page, url, world) {
 mockTest('an entry is verified in one click under the pinned key', async ({ page, url, world }) => {
   await ready(page, url, world);
   await shot(page, 'evidence pinned');
-  await page.getByRole('button', { name: CHECK }).first().click();
-  assert.match(await said(page), /^Verified in this browser/);
+  await checks(page).first().click();
+  assert.match(await found(page), /^Verified in this browser/);
   await checkAxe(page, 'a verified entry');
   await shot(page, 'verified', { fullPage: false });
 });
@@ -47,8 +32,8 @@ mockTest('every kind of entry is verified', async ({ page, url, world }) => {
 
 mockTest('without a pinned key it says that who signed stays open', async ({ page, url }) => {
   await openAs(page, url, 'dg_auditor', '/evidence');
-  await page.getByRole('button', { name: CHECK }).first().click();
-  assert.match(await said(page), /What could be checked holds; not checked/);
+  await checks(page).first().click();
+  assert.match(await found(page), /What could be checked holds; not checked/);
 });
 
 mockTest('a changed byte of an entry is broken', async ({ page, url, mock, world }) => {
@@ -155,14 +140,14 @@ mockTest('a list that shows something else than the bytes say is broken', async 
     : { json: { items: [{ ...newest, actor: 'somebody else' }], tree_size: world.log.size, next: null } }));
   await page.reload();
   await shown(page);
-  await page.getByRole('button', { name: CHECK }).first().click();
-  assert.match(await said(page), /^Broken/);
+  await checks(page).first().click();
+  assert.match(await found(page), /^Broken/);
 });
 
 mockTest('evidence and its check at a phone', async ({ page, url, world }) => {
   await ready(page, url, world);
-  await page.getByRole('button', { name: CHECK }).first().click();
-  await said(page);
+  await checks(page).first().click();
+  await found(page);
   await checkFits(page, 'a check');
   await checkAxe(page, 'a check at a phone');
   await shot(page, 'phone check', { fullPage: false });

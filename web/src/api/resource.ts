@@ -1,6 +1,6 @@
 // What a view shows of the API: the newest answer, kept while a newer one is awaited or cannot be had, with its age.
 
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { asProblem, request, withQuery, type Problem } from './client';
 import { comebacks, useEvents, type LiveEvent } from './events';
 import { onSessionChange } from './session';
@@ -167,19 +167,25 @@ export function useList<T>(path: string | null, options: ResourceOptions & { lim
     );
   };
 
+  const [head, tail] = [first.data?.items, mine?.items];
+  const data = useMemo(() => (head && tail?.length ? [...head, ...tail] : head), [head, tail]);
   return {
-    data: first.data ? [...first.data.items, ...(mine?.items ?? [])] : undefined,
+    data,
     error: first.error, loading: first.loading, readAt: first.readAt, stale: first.stale,
     reload: () => {
       setRest({ path: null, items: [], next: null, loading: false, error: null });
       first.reload();
     },
     patch: (change) => {
-      first.patch((old) => ({ ...old, items: change(old.items) }));
-      setRest((old) => (old.items.length ? { ...old, items: change(old.items) } : old));
+      first.patch((old) => withItems(old, change(old.items)));
+      setRest((old) => withItems(old, old.items.length ? change(old.items) : old.items));
     },
     hasMore: next !== null, loadingMore: mine?.loading ?? false, moreError: mine?.error ?? null, more, first: first.data,
   };
+}
+
+function withItems<T, P extends { items: T[] }>(page: P, items: T[]): P {
+  return items === page.items ? page : { ...page, items };
 }
 
 function page(path: string, limit: number, after: string | null): string {

@@ -79,7 +79,8 @@ export async function signIn(token: string): Promise<string> {
 /** Asks who is signed in by the cookie. */
 export async function loadSession(): Promise<void> {
   const response = await fetchSession({});
-  if (!response || response.status >= 500) {
+  const refused = !!response && [401, 403, 404].includes(response.status);
+  if (!response || (!response.ok && !refused)) { // away, or too busy to say
     if (signedState.value === 'unknown' || signedState.value === 'unreachable') signedState.value = 'unreachable';
     return;
   }

@@ -2,8 +2,8 @@
 
 export type Scope = 'viewer' | 'promoter' | 'approver' | 'operator' | 'auditor' | 'admin';
 
-/** A number; those that are not finite come as words. */
-export type Num = number | 'inf' | '-inf' | 'nan';
+/** A number; those that are not finite come as words: Infinity, -Infinity, NaN (some reports: inf, -inf, nan). */
+export type Num = number | 'Infinity' | '-Infinity' | 'NaN' | 'inf' | '-inf' | 'nan';
 
 export interface Server {
   version: string;

@@ -10,24 +10,21 @@ interface At {
 }
 
 const KINDS: Record<string, Mark['kind']> = {
-  approval: 'approval',
   approval_given: 'approval',
   waiver_given: 'approval',
-  rollback: 'rollback',
-  rolling_back: 'rollback',
-  route_ordered: 'order',
-  order: 'order',
+  escalation_decided: 'order',
   route_applied: 'share',
-  share: 'share',
 };
 
-export function markKind(kind: string): Mark['kind'] {
-  return KINDS[kind] ?? (kind.includes('rollback') ? 'rollback' : kind.startsWith('route') ? 'order' : 'state');
+/** What a mark stands for, by the kind of its entry; a rollback is an order or a state by that name. */
+export function markKind(kind: string, text: string): Mark['kind'] {
+  const rollback = kind === 'escalation_decided' ? text.startsWith('rollback') : kind === 'state_changed' && text.includes('→ rolling_back');
+  return rollback ? 'rollback' : (KINDS[kind] ?? 'state');
 }
 
 function toMark(mark: SeriesMark): Mark {
   const text = mark.text || mark.kind;
-  return { x: mark.time, kind: markKind(mark.kind), text: mark.actor ? `${text} (${mark.actor})` : text };
+  return { x: mark.time, kind: markKind(mark.kind, mark.text), text: mark.actor ? `${text} (${mark.actor})` : text };
 }
 
 /** The steps that still come, each as early as its predecessors' least durations allow. */
@@ -58,10 +55,11 @@ function paceOf(points: readonly SeriesPoint[]): number {
   return Math.max(1, (last.time - first.time) / Math.max(1, steps));
 }
 
-function pointsOf(series: Series, open: boolean, now: number): At[] {
+function pointsOf(series: Series, { open, now, share }: Present): At[] {
   const at: At[] = series.points.map((point) => ({ time: point.time, share: point.share, planned: null }));
   const last = series.points[series.points.length - 1];
-  if (!last || !open) return at;
+  if (!last) return at;
+  if (!open) return [...at, { time: Math.max(now, last.time), share: share ?? last.share, planned: null }];
   const present = { ...last, time: Math.max(now, last.time) };
   at.push({ time: present.time, share: present.share, planned: null });
   for (const point of plannedPoints(present, series.planned, paceOf(series.points))) {
@@ -70,16 +68,16 @@ function pointsOf(series: Series, open: boolean, now: number): At[] {
   return at;
 }
 
-function summaryOf(series: Series, open: boolean): string {
+function summaryOf(series: Series, { open, share }: Present): string {
   const last = series.points[series.points.length - 1];
   if (!last) return 'The candidate has had no traffic yet.';
   const most = Math.max(...series.points.map((point) => point.share));
-  const orders = series.marks.filter((mark) => markKind(mark.kind) === 'order').length;
-  const rollbacks = series.marks.filter((mark) => markKind(mark.kind) === 'rollback').length;
+  const orders = series.marks.filter((mark) => markKind(mark.kind, mark.text) === 'order').length;
+  const rollbacks = series.marks.filter((mark) => markKind(mark.kind, mark.text) === 'rollback').length;
   const said = [
     open
       ? `The candidate has ${shareText(last.share)} of the traffic${most > last.share ? ` and has had ${shareText(most)}` : ''}.`
-      : `The candidate reached ${shareText(most)} of the traffic and ended at ${shareText(last.share)}.`,
+      : `The candidate reached ${shareText(most)} of the traffic and ended at ${shareText(share ?? last.share)}.`,
   ];
   const next = series.planned.find((step) => step.step > (last.step ?? -1) && step.share > last.share);
   if (open && next) said.push(`The next step is ${shareText(next.share)}${next.approval ? ', after an approval' : ''}.`);
@@ -89,14 +87,23 @@ function summaryOf(series: Series, open: boolean): string {
   return said.join(' ');
 }
 
-/** `open`: the promotion still runs, so that the share lasts until `now` (seconds) and planned steps follow. */
-export function rampModel(series: Series, open: boolean, now: number): ChartModel {
-  const points = increasing(pointsOf(series, open, now), (point) => point.time);
+/** Where the ramp is after its newest point. */
+export interface Present {
+  /** Whether the promotion still runs: the share then lasts until now, and planned steps follow. */
+  open: boolean;
+  /** Now, or when the promotion ended, in seconds. */
+  now: number;
+  /** The share as applied, in basis points; null when it is not known. */
+  share: number | null;
+}
+
+export function rampModel(series: Series, present: Present): ChartModel {
+  const points = increasing(pointsOf(series, present), (point) => point.time);
   const times = points.map((point) => point.time);
   const long = times.length > 0 && (times[times.length - 1] as number) - (times[0] as number) > 86_400;
   return {
     name: 'Ramp: the candidate’s share of traffic',
-    summary: summaryOf(series, open),
+    summary: summaryOf(series, present),
     x: { kind: 'time', label: 'Time', format: (value) => clockText(value, long) },
     y: { kind: 'linear', label: 'Share', range: [0, 10_500], format: shareText },
     lines: [

@@ -57,13 +57,12 @@ export function percent(bp: number): string {
 /** A number with four significant digits; `inf` and the like as ∞, −∞ and “not a number”. */
 export function num(value: Num | null | undefined, digits = 4): string {
   if (value === null || value === undefined) return '–';
-  if (value === 'inf') return '∞';
-  if (value === '-inf') return '−∞';
-  if (typeof value !== 'number' || Number.isNaN(value)) return 'not a number';
-  if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
-  const size = Math.abs(value);
+  const known = toNumber(value);
+  if (Number.isNaN(known)) return 'not a number';
+  if (!Number.isFinite(known)) return known > 0 ? '∞' : '−∞';
+  const size = Math.abs(known);
   if (size === 0) return '0';
-  const text = size >= 1e6 || size < 1e-4 ? value.toExponential(digits - 1) : group(Number(value.toPrecision(digits)));
+  const text = size >= 1e6 || size < 1e-4 ? known.toExponential(digits - 1) : group(Number(known.toPrecision(digits)));
   return text.replace('-', '−');
 }
 
@@ -79,9 +78,9 @@ export function count(value: number | null | undefined): string {
 
 /** A number of the API as a number that can be drawn; NaN for what is none. */
 export function toNumber(value: Num | null | undefined): number {
-  if (value === 'inf') return Infinity;
-  if (value === '-inf') return -Infinity;
-  return typeof value === 'number' ? value : NaN;
+  if (typeof value === 'number') return value;
+  if (value === 'inf' || value === 'Infinity') return Infinity;
+  return value === '-inf' || value === '-Infinity' ? -Infinity : NaN;
 }
 
 /** `1 promotion`, `2 promotions`. */

@@ -36,7 +36,7 @@ test('series of any shape are read without an exception', () => {
 });
 
 test('the ramp of a running promotion goes on to now and to the planned steps', () => {
-  const model = rampModel(series, true, 10);
+  const model = rampModel(series, { open: true, now: 10, share: 5000 });
   assert.deepEqual(model.xs, [1, 2, 3, 10, 12, 15, model.xs.at(-1)]);
   assert.deepEqual(model.ys[0]?.slice(0, 5), [1000, 5000, 5000, 5000, null]);
   assert.deepEqual(model.ys[1]?.slice(2, 6), [null, 5000, 9900, 9900]);
@@ -45,10 +45,10 @@ test('the ramp of a running promotion goes on to now and to the planned steps', 
 });
 
 test('the ramp of one that ended says how far it came and plans nothing', () => {
-  const model = rampModel(series, false, 10);
-  assert.deepEqual(model.xs, [1, 2, 3]);
-  assert.match(model.summary, /reached 50% of the traffic and ended at 50%/);
-  assert.equal(rampModel(readSeries({}), true, 10).xs.length, 0);
+  const model = rampModel(series, { open: false, now: 10, share: 0 });
+  assert.deepEqual([model.xs, model.ys[0]], [[1, 2, 3, 10], [1000, 5000, 5000, 0]]);
+  assert.match(model.summary, /reached 50% of the traffic and ended at 0%/);
+  assert.equal(rampModel(readSeries({}), { open: true, now: 10, share: null }).xs.length, 0);
 });
 
 test('planned steps come after one another, each as early as it may', () => {
@@ -58,7 +58,9 @@ test('planned steps come after one another, each as early as it may', () => {
 });
 
 test('kinds of marks follow from what the log calls them', () => {
-  assert.deepEqual(['approval_given', 'rollback', 'route_desired', 'route_applied', 'state_changed'].map(markKind), ['approval', 'rollback', 'order', 'share', 'state']);
+  const kinds: [string, string][] = [['approval_given', ''], ['escalation_decided', 'rollback for runtime.errors: …'], ['escalation_decided', 'freeze'], ['route_applied', 'share 0% → 10%'],
+    ['state_changed', 'running → rolling_back'], ['state_changed', 'running → paused'], ['hold_set', 'the model is held']];
+  assert.deepEqual(kinds.map(([kind, text]) => markKind(kind, text)), ['approval', 'rollback', 'order', 'share', 'rollback', 'state', 'state']);
 });
 
 test('a confidence sequence begins with the first observation and keeps infinite limits at the edge', () => {

@@ -33,6 +33,9 @@ test('numbers that are not finite have signs of their own, and none is a zero', 
   assert.equal(num('inf'), '∞');
   assert.equal(num('-inf'), '−∞');
   assert.equal(num('nan'), 'not a number');
+  assert.equal(num('Infinity'), '∞');
+  assert.equal(num('-Infinity'), '−∞');
+  assert.equal(num('NaN'), 'not a number');
   assert.equal(num(null), '–');
   assert.equal(num(0), '0');
   assert.equal(num(-0.123456), '−0.1235');
@@ -41,6 +44,8 @@ test('numbers that are not finite have signs of their own, and none is a zero', 
   assert.equal(count(1_234_567), '1\u202f234\u202f567');
   assert.ok(Number.isNaN(toNumber('nan')));
   assert.equal(toNumber('inf'), Infinity);
+  assert.equal(toNumber('-Infinity'), -Infinity);
+  assert.ok(Number.isNaN(toNumber('NaN')));
 });
 
 test('plurals', () => {

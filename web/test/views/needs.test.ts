@@ -33,6 +33,12 @@ test('a model shows its open promotion', () => {
   assert.equal(changed[1]?.promotion?.id, 'pr-1');
   const queued = promotion({ id: 'pr-2', state: 'queued' });
   assert.equal(withModelPromotion(changed, queued), changed, 'a queued one does not take the place of the open one');
+  const waits = withModelPromotion([model], queued);
+  assert.equal(waits[0]?.promotion?.id, 'pr-2');
+  assert.equal(withModelPromotion(waits, promotion())[0]?.promotion?.id, 'pr-1', 'the open one takes the place of a queued one');
+  const list = [model];
+  assert.equal(withModelPromotion(list, promotion({ state: 'succeeded' })), list, 'one that has ended is none');
+  assert.equal(withModelPromotion(changed, promotion({ state: 'succeeded' }))[1]?.promotion?.state, 'succeeded', 'until the list is read again');
 });
 
 test('which events make the lists be read again', () => {

@@ -36,7 +36,9 @@ function shownOf(promotion: Promotion, digest: string | undefined): Shown[] {
 
 function stageText(promotion: Promotion): string {
   if (!promotion.stage) return 'none';
-  const step = promotion.canary && promotion.stage === 'canary' ? `, step ${promotion.canary.step + 1} of ${promotion.canary.steps}` : '';
+  const canary = promotion.stage === 'canary' ? promotion.canary : null;
+  let step = '';
+  if (canary) step = canary.steps > 0 && canary.step >= canary.steps ? ', bake' : `, step ${canary.step + 1} of ${canary.steps}`;
   const attempt = (promotion.attempt ?? 1) > 1 ? `, attempt ${promotion.attempt}` : '';
   return stageTitle(promotion.stage) + step + attempt;
 }

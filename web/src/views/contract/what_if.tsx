@@ -59,8 +59,8 @@ export function WhatIf({ contract, promotion }: { contract: Contract; promotion:
       <p>Decides the stored evidence of a promotion again as if it had been made under this contract. It runs nothing and changes nothing.</p>
       <div class="filters">
         <div class="field">
-          <label for="what-if">Promotion</label>
-          <select id="what-if" value={promotion} onChange={(event) => setQuery({ promotion: event.currentTarget.value || null })}>
+          <label for="what-if-promotion">Promotion</label>
+          <select id="what-if-promotion" value={promotion} onChange={(event) => setQuery({ promotion: event.currentTarget.value || null })}>
             <option value="">choose a promotion</option>
             {promotion && !items.some(({ id }) => id === promotion) && <option value={promotion}>{visible(promotion)}</option>}
             {items.map((one) => <option key={one.id} value={one.id}>{visible(one.model)}: {visible(one.engine)}, {words(one.state)}, {clock(one.created_us)}</option>)}

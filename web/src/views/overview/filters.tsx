@@ -18,7 +18,7 @@ const ORDERS: [string, string][] = [['', 'Newest first'], ['oldest', 'Oldest fir
 export interface Tab {
   show: Shown;
   text: string;
-  count: number | null;
+  count: number | string | null;
 }
 
 export function Tabs({ tabs, shown }: { tabs: Tab[]; shown: Shown }) {

@@ -2,6 +2,7 @@
 
 import type { LiveEvent } from '../../api/events';
 import { may } from '../../api/session';
+import { isOpen } from '../../ui/chip';
 import type { Need, PromotionItem, Session, StatusItem } from '../../api/types';
 
 /** What this person can do so that the promotion goes on. Nobody approves or waives what they asked for. */
@@ -40,9 +41,13 @@ export function withPromotion(list: PromotionItem[], item: PromotionItem): Promo
   return at < 0 ? list : replaced(list, at, item);
 }
 
-/** The same for models, whose open promotion it is. */
+/** The same for models. A model shows its open promotion, or else a queued one. */
 export function withModelPromotion(list: StatusItem[], item: PromotionItem): StatusItem[] {
-  const at = list.findIndex((one) => one.model === item.model && (one.promotion?.id === item.id || one.promotion === null));
+  const takesOver = isOpen(item.state) && item.state !== 'queued';
+  const at = list.findIndex((one) => {
+    if (one.model !== item.model || one.promotion?.id === item.id) return one.model === item.model;
+    return one.promotion === null ? isOpen(item.state) : takesOver && one.promotion.state === 'queued';
+  });
   return at < 0 ? list : replaced(list, at, { ...(list[at] as StatusItem), promotion: item });
 }
 

@@ -18,8 +18,9 @@ import { changesOverview, changesPromotions, needsOf, withModelPromotion, withPr
 
 const NEEDS = '/v1/promotions?needs=true&order=oldest';
 
-function useStatus(q: string | null): List<StatusItem> {
-  return useList<StatusItem>(withQuery('/v1/status', { q }), { live: changesOverview });
+/** The models, or only the counts for the tabs. */
+function useStatus(shown: Shown, q: string | null): List<StatusItem> {
+  return useList<StatusItem>(withQuery('/v1/status', { q: shown ? null : q }), { live: changesOverview, limit: shown ? 1 : 50 });
 }
 
 function pathOf(shown: Shown, query: URLSearchParams): string | null {
@@ -31,7 +32,7 @@ function pathOf(shown: Shown, query: URLSearchParams): string | null {
 
 export default function View({ query }: ViewProps) {
   const shown = shownOf(query);
-  const status = useStatus(shown ? null : query.get('q'));
+  const status = useStatus(shown, query.get('q'));
   const needs = useList<PromotionItem>(NEEDS, { live: changesPromotions });
   const listed = useList<PromotionItem>(pathOf(shown, query), { live: changesPromotions });
   useEvents((event) => {
@@ -46,7 +47,7 @@ export default function View({ query }: ViewProps) {
   const who = mine?.length || !needs.data?.length ? 'Needs you' : 'Needs people';
   const tabs = [
     { show: '' as const, text: 'Models', count: counts?.models ?? null },
-    { show: 'needs' as const, text: who, count: needs.data ? (mine?.length || needs.data.length) : null },
+    { show: 'needs' as const, text: who, count: needs.data ? `${mine?.length || needs.data.length}${needs.hasMore ? '+' : ''}` : null },
     { show: 'open' as const, text: 'Open promotions', count: counts?.open ?? null },
     { show: 'all' as const, text: 'All promotions', count: null },
   ];
@@ -57,7 +58,7 @@ export default function View({ query }: ViewProps) {
       <PageHead title="Models and promotions" />
       <Tabs tabs={ordered} shown={shown} />
       {!shown && mine && mine.length > 0 && (
-        <Section title={`Needs you: ${plural(mine.length, 'promotion')}`}>
+        <Section title={`Needs you: ${plural(mine.length, 'promotion')}${needs.hasMore ? ' and more' : ''}`}>
           <Aged><Table caption="Promotions that wait for you" columns={promotionColumns} rows={mine} id={idOf} class="overview-table roomy" keys /></Aged>
         </Section>
       )}

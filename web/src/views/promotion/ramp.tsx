@@ -11,7 +11,7 @@ import { Name, Sentence } from '../../ui/name';
 import { Facts, Section } from '../../ui/page';
 import { ShareBar } from '../../ui/share';
 import { Elapsed, now } from '../../ui/time';
-import { timesOf, useStable, type PromotionStore } from './store';
+import { timesOf, useStable, useStableSignal, type PromotionStore } from './store';
 
 export function Ramp({ store }: { store: PromotionStore }) {
   const has = useComputed(() => Boolean(store.promotion.value.canary) || store.series.value.stage === 'canary');
@@ -34,7 +34,7 @@ function Now({ store }: { store: PromotionStore }) {
   return (
     <>
       <Facts items={factsOf(of.canary, of.share, of.open, of.times)} />
-      {(of.canary.waits_for ?? []).length > 0 && (
+      {of.open && (of.canary.waits_for ?? []).length > 0 && (
         <div class="waits">
           <p>The share does not grow yet:</p>
           <ul>{(of.canary.waits_for ?? []).map((text, at) => <li key={at}><Sentence>{text}</Sentence></li>)}</ul>
@@ -61,9 +61,12 @@ function factsOf(canary: Canary, share: number | null, open: boolean, times: { w
 
 /** Time goes on in steps of ten seconds: a finer one could not be seen and would draw for nothing. */
 function RampChart({ store }: { store: PromotionStore }) {
-  const open = useComputed(() => isOpen(store.promotion.value.state));
-  const coarse = useComputed(() => (open.value ? Math.floor(now.value / 10_000) * 10 : 0));
-  const model = useComputed(() => rampModel(store.series.value, open.value, coarse.value));
+  const standing = useStableSignal(() => {
+    const { state, ended_us, share_bp, canary } = store.promotion.value;
+    return { open: isOpen(state), ended: (ended_us ?? 0) / 1e6, share: share_bp ?? canary?.share_bp ?? null };
+  });
+  const time = useComputed(() => (standing.value.open ? Math.floor(now.value / 10_000) * 10 : standing.value.ended));
+  const model = useComputed(() => rampModel(store.series.value, { open: standing.value.open, now: time.value, share: standing.value.share }));
   return <Chart model={model} />;
 }
 
@@ -80,7 +83,7 @@ function Marks({ marks }: { marks: ReadonlySignal<SeriesMark[]> }) {
       <summary>What happened ({listed.length})</summary>
       <ol class="marks-list">
         {listed.slice(-LISTED).map((mark) => (
-          <li key={`${mark.seq} ${mark.time}`} class={`mark-${markKind(mark.kind)}`}>
+          <li key={`${mark.seq} ${mark.time}`} class={`mark-${markKind(mark.kind, mark.text)}`}>
             <time dateTime={new Date(mark.time * 1000).toISOString()}>{clockText(mark.time, withDate)}</time>{' '}
             <Sentence>{mark.text || words(mark.kind)}</Sentence>
             {mark.actor && <> by <Name>{mark.actor}</Name></>}
