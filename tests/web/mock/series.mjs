@@ -39,7 +39,7 @@ export function seriesOf(view) {
     clause: clause.clause, slice: '', severity: clause.clause === 'runtime.errors' ? 'hard' : 'soft', rule: 'e_value', limit_kind: clause.limit_kind,
     threshold: clause.threshold, alpha: 0.005, e_harm_needed: 800, e_proof_needed: 40, points: clausePoints(points, clause) }));
   const marks = points.filter((point, index) => index === 0 || point.step !== points[index - 1].step).map((point, index) => ({
-    time_us: point.time_us, seq: 60 + index, kind: 'route_desired', text: `share ${point.share_bp / 100}%`, actor: null }));
+    time_us: point.time_us, seq: 60 + index, kind: 'route_applied', text: `share ${point.share_bp / 100}%`, actor: null }));
   const planned = shares.map((share_bp, step) => ({ step, share_bp, approval: step > 0, min_duration_ms: 1000, bake: step === shares.length - 1 }));
   return { promotion: view.id, stage: 'canary', attempt: 1, points, clauses, marks, planned };
 }

@@ -1,7 +1,7 @@
 // A chart with a name, a summary, a cursor for the arrow keys and a table; drawn only while it is on screen.
 import { computed, effect, signal, useSignal, type ReadonlySignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
-import { moveCursor, nearest, pointText, tableOf, type ChartModel, type Line } from './model';
+import { moveCursor, nearest, pointText, tableOf, type ChartModel, type Line, type Mark } from './model';
 import type { Plot } from './plot';
 
 export interface ChartProps {
@@ -24,7 +24,7 @@ export function Chart({ model, height = 220 }: ChartProps) {
       empty: computed(() => model.value.xs.length === 0),
       lines: computed(() => keyOf(model.value.lines.filter((line) => line.shape !== 'hidden' && !line.silent))),
       levels: computed(() => keyOf(model.value.levels)),
-      marks: computed(() => model.value.marks.length),
+      marks: computed(() => [...new Set(model.value.marks.map((mark) => mark.kind))].sort().join(' ')),
       said: computed(() => (row.value < 0 ? '' : pointText(model.value, row.value))),
       last: computed(() => Math.max(0, model.value.xs.length - 1)),
     }),
@@ -72,10 +72,16 @@ function keyOf<T>(list: T[]): string {
   return JSON.stringify(list);
 }
 
-function Legend({ lines, levels, marks }: { lines: ReadonlySignal<string>; levels: ReadonlySignal<string>; marks: ReadonlySignal<number> }) {
+/** The signs that plot.ts draws at marks. */
+const SIGNS: [Mark['kind'], string, string][] = [
+  ['order', '▼', ''], ['approval', '●', 'chart-sign-good'], ['rollback', '✕', 'chart-sign-bad'], ['share', '◆', ''], ['state', '■', ''],
+];
+
+function Legend({ lines, levels, marks }: { lines: ReadonlySignal<string>; levels: ReadonlySignal<string>; marks: ReadonlySignal<string> }) {
   const shown = JSON.parse(lines.value) as Line[];
   const across = JSON.parse(levels.value) as { label: string; role: string }[];
-  if (shown.length + across.length < 2 && marks.value === 0) return null;
+  const kinds = marks.value.split(' ');
+  if (shown.length + across.length < 2 && marks.value === '') return null;
   return (
     <ul class="chart-legend">
       {shown.map((line) => (
@@ -90,9 +96,9 @@ function Legend({ lines, levels, marks }: { lines: ReadonlySignal<string>; level
           {level.label}
         </li>
       ))}
-      {marks.value > 0 && <li><span class="chart-sign" aria-hidden="true">▼</span> order</li>}
-      {marks.value > 0 && <li><span class="chart-sign chart-sign-good" aria-hidden="true">●</span> approval</li>}
-      {marks.value > 0 && <li><span class="chart-sign chart-sign-bad" aria-hidden="true">✕</span> rollback</li>}
+      {SIGNS.filter(([kind]) => kinds.includes(kind)).map(([kind, sign, look]) => (
+        <li key={kind}><span class={`chart-sign ${look}`} aria-hidden="true">{sign}</span> {kind === 'share' ? 'change of the share' : kind === 'state' ? 'change of state' : kind}</li>
+      ))}
     </ul>
   );
 }

@@ -4,7 +4,7 @@
 // its style rules are in charts.css. All text beside the ticks is HTML around the canvas (Chart.tsx).
 import uPlot from 'uplot';
 import type { Axis, ChartModel, Level, Line, Mark, Role } from './model';
-import { logTicks, timeTick } from './ticks';
+import { logTicks, TIME_STEPS, timeTick } from './ticks';
 
 export interface Plot {
   /** Draws other figures. Cheap where only the figures are new. */
@@ -149,6 +149,8 @@ class Drawing implements Plot {
       base.values = (_, splits) => splits.map((value) => axis.format(value));
       base.filter = (_, splits) => splits;
     } else if (axis.kind === 'time') {
+      base.space = 84;
+      base.incrs = TIME_STEPS;
       base.values = (_, splits, __, ___, step) => splits.map((value) => timeTick(value, step));
     } else {
       base.values = (_, splits) => splits.map((value) => axis.format(value));
@@ -236,7 +238,7 @@ function shade(plot: uPlot, level: Level, colour: string): void {
   ctx.restore();
 }
 
-/** A thin line with a sign at its top: a circle for an approval, a cross for a rollback, a triangle for an order. */
+/** A thin line with a sign at its top: a circle for an approval, a cross for a rollback, a triangle for an order … */
 function drawMark(ctx: CanvasRenderingContext2D, kind: Mark['kind'], x: number, box: uPlot.BBox, colours: Colours): void {
   const ratio = devicePixelRatio;
   const size = 4.5 * ratio;
@@ -263,6 +265,11 @@ function drawMark(ctx: CanvasRenderingContext2D, kind: Mark['kind'], x: number, 
     ctx.moveTo(x - size, y - size);
     ctx.lineTo(x + size, y - size);
     ctx.lineTo(x, y + size);
+  } else if (kind === 'share') {
+    ctx.moveTo(x, y - size);
+    ctx.lineTo(x + size, y);
+    ctx.lineTo(x, y + size);
+    ctx.lineTo(x - size, y);
   } else ctx.rect(x - size / 2, y - size / 2, size, size);
   ctx.fill();
 }

@@ -100,6 +100,7 @@ export interface Present {
 export function rampModel(series: Series, present: Present): ChartModel {
   const points = increasing(pointsOf(series, present), (point) => point.time);
   const times = points.map((point) => point.time);
+  const planned = points.some((point) => point.planned !== null);
   const long = times.length > 0 && (times[times.length - 1] as number) - (times[0] as number) > 86_400;
   return {
     name: 'Ramp: the candidate’s share of traffic',
@@ -108,12 +109,12 @@ export function rampModel(series: Series, present: Present): ChartModel {
     y: { kind: 'linear', label: 'Share', range: [0, 10_500], format: shareText },
     lines: [
       { label: 'Candidate', role: 'candidate', shape: 'step' },
-      { label: 'Planned, at the earliest', role: 'planned', shape: 'step', dashed: true },
+      ...(planned ? [{ label: 'Planned, at the earliest', role: 'planned' as const, shape: 'step' as const, dashed: true }] : []),
     ],
     bands: [],
     levels: [],
     marks: series.marks.filter((mark) => times.length > 0 && mark.time <= (times[times.length - 1] as number)).map(toMark),
     xs: times,
-    ys: [points.map((point) => point.share), points.map((point) => point.planned)],
+    ys: [points.map((point) => point.share), ...(planned ? [points.map((point) => point.planned)] : [])],
   };
 }

@@ -1,10 +1,16 @@
 // Ticks of axes.
 import { clockText } from './numbers';
 
+const DAY = 86_400;
+/** How far apart, in seconds, the ticks of a time axis may be. */
+export const TIME_STEPS = [
+  1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 365 * DAY,
+];
+
 /** A tick of a time axis whose ticks are `step` seconds apart. */
 export function timeTick(seconds: number, step: number): string {
   const text = clockText(seconds, true);
-  if (step >= 86_400) return text.slice(5, 10);
+  if (step >= DAY) return text.slice(5, 10);
   return step < 60 ? text.slice(11) : text.slice(11, 16);
 }
 

@@ -5,7 +5,7 @@ import { useList, type List } from '../../api/resource';
 import { withQuery } from '../../api/client';
 import { session } from '../../api/session';
 import type { PromotionItem, StatusItem, StatusPage } from '../../api/types';
-import type { ViewProps } from '../../app/router';
+import { Link, type ViewProps } from '../../app/router';
 import { Command } from '../../ui/name';
 import { Aged, Empty, Loaded, More, PageHead, Section } from '../../ui/page';
 import { plural } from '../../ui/format';
@@ -16,6 +16,8 @@ import { modelColumns, promotionColumns } from './columns';
 import { Filters, isFiltered, shownOf, Tabs, type Shown } from './filters';
 import { changesOverview, changesPromotions, needsOf, withModelPromotion, withPromotion } from './needs';
 
+/** How many of those that wait for the reader stand before the models. */
+const FIRST = 5;
 const NEEDS = '/v1/promotions?needs=true&order=oldest';
 
 /** The models, or only the counts for the tabs. */
@@ -59,7 +61,8 @@ export default function View({ query }: ViewProps) {
       <Tabs tabs={ordered} shown={shown} />
       {!shown && mine && mine.length > 0 && (
         <Section title={`Needs you: ${plural(mine.length, 'promotion')}${needs.hasMore ? ' and more' : ''}`}>
-          <Aged><Table caption="Promotions that wait for you" columns={promotionColumns} rows={mine} id={idOf} class="overview-table roomy" keys /></Aged>
+          <Aged><Table caption="Promotions that wait for you" columns={promotionColumns} rows={mine.slice(0, FIRST)} id={idOf} class="overview-table roomy" keys /></Aged>
+          {mine.length > FIRST && <p class="more"><Link to="/?show=needs">All that wait</Link></p>}
         </Section>
       )}
       <Section title={titleOf(shown)}>

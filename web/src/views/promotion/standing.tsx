@@ -29,7 +29,7 @@ export function Standing({ store }: { store: PromotionStore }) {
         <Actions store={store} />
         <Waivers store={store} />
         <p class="muted small">
-          Changed <Time us={of.updated} />.{of.digest && <> Decisions made here are bound to what is shown: <Digest>{of.digest}</Digest></>}
+          Changed <Time us={of.updated} />.{of.digest && isOpen(of.state) && <> Decisions made here are bound to what is shown: <Digest>{of.digest}</Digest></>}
         </p>
       </div>
     </Section>
