@@ -37,8 +37,13 @@ using Member = std::pair<std::string, const Json*>;
 std::vector<Member> ordered(const Json& object) {
   std::vector<Member> members;
   for (const auto& [key, value] : object.items()) members.emplace_back(key, &value);
-  const auto place = [](const Member& member) {
-    return std::ranges::find(kOrder, member.first) - kOrder.begin();
+  // Of a contract these are sections, of a clause they say at the end where it holds.
+  const auto closes_clause = [is_clause = object.contains("id")](const std::string& name) {
+    return is_clause && (name == "slices" || name == "stages");
+  };
+  const auto place = [&closes_clause](const Member& member) {
+    const auto usual = std::ranges::find(kOrder, member.first) - kOrder.begin();
+    return closes_clause(member.first) ? std::ssize(kOrder) : usual;
   };
   std::ranges::stable_sort(members, {}, place);  // nlohmann's objects are sorted by name
   return members;

@@ -45,7 +45,7 @@ def a_promotion_leaves_its_ramp_its_distributions_and_its_words(world):
     world.register_engine("bf16", "bf16")
     load = world.load()
     captures = world.captures("bf16")
-    captures["slice"]["floor"] = {"train": {"adapter": "tinylm-f32-batch8"}}
+    captures["slice"]["floor"] = {"inf": {"adapter": "tinylm-bf16-batch8"}}
     promotion = world.promote("bf16", "bf16", captures=captures)
     world.reach(promotion, ("running", "awaiting_approval"), "canary")
     live = wait_for("points of a running canary",
@@ -74,7 +74,7 @@ def distributions_are_shown(world, promotion):
     check(curve["edges"] == sorted(curve["edges"]) and curve["cdf"] == sorted(curve["cdf"]) and curve["cdf"][-1] == 1,
           "the distribution does not rise to 1")
     check(0 < curve["quantiles"]["0.5"] <= curve["quantiles"]["0.99"] <= curve["max"], f"quantiles {curve['quantiles']}")
-    check(corpus["floors"]["train"]["mean"] is not None and corpus["floors"]["inf"] is None, "the floor is not shown")
+    check(corpus["floors"]["inf"]["mean"] is not None and corpus["floors"]["train"] is None, "the floor is not shown")
     check(sum(b["rows"] for b in corpus["by"]["position"]) == report["rows"], "rows are missing in the buckets")
     values = [row["value"] for row in corpus["worst"]]
     check(values and values == sorted(values, reverse=True), f"worst rows: {values}")

@@ -45,6 +45,19 @@ TEST_CASE("every shipped contract that is printed as YAML is the same contract w
   CHECK(read >= 4);
 }
 
+TEST_CASE("a clause begins with its id, on the line that is reported for it") {
+  const auto text = yaml_text({{"runtime",
+                                {{{"id", "same-tokens-tail"},
+                                  {"metric", "abs_log_ratio"},
+                                  {"aggregate", "p97"},
+                                  {"over", "sequences"},
+                                  {"max", 2},
+                                  {"stages", {"shadow-runtime"}}}}},
+                               {"stages", json::object()}});
+  CHECK(text.starts_with("runtime:\n  - id: same-tokens-tail\n"));
+  CHECK(text.find("    max: 2\n    stages: [shadow-runtime]\nstages: {}\n") != std::string::npos);
+}
+
 TEST_CASE("text that YAML would read as something else is quoted") {
   const json document{
       {"a",
