@@ -158,9 +158,6 @@ int restore_command(const cli::OfflineArgs& args) {
                                                   .reason = args.reason,
                                                   .now_us = base::wall_clock_us()});
   if (!restored) return cli::report(restored.error());
-  // A session that was ended since the backup must not come back: everybody signs in to the page again.
-  std::error_code ignored;
-  std::filesystem::remove(session_key_file(*settings), ignored);
   if (args.json) {
     cli::print_line(json{{"tree_size", restored->tree_size},
                          {"epoch", restored->epoch},

@@ -29,6 +29,7 @@ using schema::ErrorCode;
 namespace {
 
 constexpr const char* kActor = "console";
+constexpr store::Sql kEndSessions{"end all sessions", "DELETE FROM sessions"};
 /// SQLite's files of one database.
 constexpr std::string_view kDatabaseFiles[] = {"driftgate.db", "driftgate.db-wal", "driftgate.db-shm"};
 
@@ -96,6 +97,7 @@ class Restore {
     auto store = TRY(store::Store::open({.data_dir = trial_, .opened_us = request_.now_us}));
     const auto size = TRY(verify_log(*store));
     TRY(verify_search(*store));
+    TRY(end_sessions(*store));
     restored_.tree_size = size;
     auto options = request_.head;
     if (options.key_file.empty()) options.key_file = request_.data_dir / "log.key";
@@ -111,6 +113,14 @@ class Restore {
                           "--accept-loss and a reason: it begins a new epoch of the log");
     }
     return begin_epoch(*store, extends.error());
+  }
+
+  /// A session that was ended since the backup must not come back: everybody signs in to the page again.
+  static Result<void> end_sessions(store::Store& store) {
+    return store.write("end all sessions", [](store::Tx& tx) -> Result<void> {
+      TRY(tx.run(kEndSessions, {}));
+      return {};
+    });
   }
 
   /// Loads the key and the record of keys, and compares the log with the signed head in its own database:

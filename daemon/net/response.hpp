@@ -21,6 +21,7 @@ class EventFeed {
   struct Batch {
     std::vector<SseEvent> events;  ///< at most kMaxBatch; a full batch is followed by another pull
     bool ended = false;            ///< nothing more will come: the stream is closed after these
+    bool more = false;             ///< pull again at once, also when there are few events or none
   };
   virtual ~EventFeed() = default;
   /// What is new since the last call. Called after Server::wake_streams and at each heartbeat.

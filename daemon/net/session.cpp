@@ -324,7 +324,7 @@ Awaitable<void> Session::stream(Response response) {
       silent_until = Clock::now() + state_.options.heartbeat;
     }
     if (!open || batch->ended || state_.stopping) break;
-    if (batch->events.size() >= EventFeed::kMaxBatch) continue;
+    if (batch->more || batch->events.size() >= EventFeed::kMaxBatch) continue;
     enter_work();
     co_await sleep_until(silent_until);
   }

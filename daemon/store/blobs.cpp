@@ -12,6 +12,7 @@ constexpr Sql kPut{"put blob",
                    "INSERT INTO blobs(digest, media_type, bytes, created_us) VALUES(?1, ?2, ?3, ?4) "
                    "ON CONFLICT(digest) DO NOTHING"};
 constexpr Sql kFind{"find blob", "SELECT digest, media_type, bytes, created_us FROM blobs WHERE digest = ?1"};
+constexpr Sql kHas{"has blob", "SELECT 1 FROM blobs WHERE digest = ?1"};
 
 }  // namespace
 
@@ -33,6 +34,11 @@ Result<std::optional<BlobRow>> find_blob(Reader& reader, std::string_view digest
     return schema::failf(ErrorCode::corrupt, "blob {} no longer has that digest: restore a backup", digest);
   }
   return found;
+}
+
+Result<bool> has_blob(Reader& reader, std::string_view digest) {
+  const auto found = TRY(find_row<std::int64_t>(reader, kHas, {digest}));
+  return found.has_value();
 }
 
 }  // namespace driftgate::store

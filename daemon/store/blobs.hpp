@@ -24,5 +24,7 @@ Result<std::string> put_blob(Tx& tx, std::string_view bytes, std::string_view me
                              std::int64_t now_us);
 /// `corrupt` when the stored bytes no longer have that digest.
 Result<std::optional<BlobRow>> find_blob(Reader& reader, std::string_view digest);
+/// Whether a blob with that digest is stored. Reads none of its bytes.
+Result<bool> has_blob(Reader& reader, std::string_view digest);
 
 }  // namespace driftgate::store

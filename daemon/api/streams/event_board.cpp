@@ -10,8 +10,10 @@ namespace driftgate::api {
 namespace {
 
 constexpr std::size_t kRecent = 1'024;          ///< entries that are kept for all streams
+constexpr std::size_t kRecentBytes = 16u << 20;  ///< of them
 constexpr std::size_t kEndedKept = 256;         ///< promotions whose last item is kept
 constexpr std::int64_t kLookAgeUs = 1'000'000;  ///< jobs move without a transaction
+constexpr std::int64_t kLeastLookUs = 200'000;  ///< however many transactions are committed
 
 EventBoard::Text text_of(std::string text) {
   return std::make_shared<const std::string>(std::move(text));
@@ -23,6 +25,10 @@ EventBoard::Told told(const evidence::StoredEntry& entry) {
       entry.seq, base::maybe_text_at(parsed, "kind").value_or("entry"), text_of(entry.bytes), {}};
   if (const auto shown = shown_to_all(told.kind, parsed)) told.shortened = text_of(shown->dump());
   return told;
+}
+
+std::size_t bytes_of(const EventBoard::Told& told) {
+  return told.whole->size() + (told.shortened ? told.shortened->size() : 0);
 }
 
 }  // namespace
@@ -49,13 +55,28 @@ Result<void> EventBoard::read_log() {
   for (bool more = true; more;) {
     if (size_ > 0) filter.cursor = static_cast<std::int64_t>(size_) - 1;
     const auto page = TRY(evidence_.page(filter));
-    for (const auto& entry : page.entries) recent_.push_back(told(entry));
+    if (page.tree_size > size_ + kRecent) {
+      // Nobody listened for long: streams read what is older themselves.
+      recent_.clear();
+      recent_bytes_ = 0;
+      size_ = page.tree_size - kRecent;
+      continue;
+    }
+    for (const auto& entry : page.entries) keep(told(entry));
     if (!page.entries.empty()) size_ = static_cast<std::uint64_t>(page.entries.back().seq) + 1;
-    while (recent_.size() > kRecent) recent_.pop_front();
     more = page.next.has_value();
   }
   log_read_at_ = commits;
   return {};
+}
+
+void EventBoard::keep(Told entry) {
+  recent_bytes_ += bytes_of(entry);
+  recent_.push_back(std::move(entry));
+  while (recent_.size() > kRecent || (recent_.size() > 1 && recent_bytes_ > kRecentBytes)) {
+    recent_bytes_ -= bytes_of(recent_.front());
+    recent_.pop_front();
+  }
 }
 
 Result<std::uint64_t> EventBoard::size() {
@@ -117,7 +138,10 @@ Result<std::shared_ptr<const EventBoard::Look>> EventBoard::look() {
   const std::lock_guard lock(look_mutex_);
   const auto commits = commits_ ? std::optional(commits_()) : std::nullopt;
   const auto now = now_us_();
-  const bool fresh = look_ && commits && commits == looked_at_ && now - looked_us_ < kLookAgeUs;
+  // Commits in quick succession share a look; who is told the older one is woken again by the ticker.
+  const auto age = now - looked_us_;
+  const bool same = commits && commits == looked_at_;
+  const bool fresh = look_ && commits && age >= 0 && age < (same ? kLookAgeUs : kLeastLookUs);
   if (fresh) return look_;
   look_ = TRY(look_again());
   looked_at_ = commits;

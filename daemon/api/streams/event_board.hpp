@@ -45,6 +45,7 @@ class EventBoard {
 
  private:
   [[nodiscard]] Result<void> read_log();
+  void keep(Told entry);
   [[nodiscard]] Result<std::shared_ptr<const Look>> look_again();
   void keep_ended(Look& next, const Look& before);
 
@@ -58,6 +59,7 @@ class EventBoard {
   std::uint64_t size_ = 0;
   bool begun_ = false;
   std::deque<Told> recent_;  ///< the newest entries, without a gap
+  std::size_t recent_bytes_ = 0;
 
   std::mutex look_mutex_;
   std::optional<std::uint64_t> looked_at_;

@@ -7,7 +7,6 @@ namespace driftgate::api {
 namespace {
 
 constexpr std::size_t kReadAhead = 512;  ///< entries, most of which may not be shown
-constexpr std::size_t kMaxReads = 16;
 
 class LiveFeed final : public net::EventFeed {
  public:
@@ -20,6 +19,7 @@ class LiveFeed final : public net::EventFeed {
     Batch batch;
     const bool begun = begun_ || begin(batch);
     batch.ended = !begun || !add_entries(batch) || (caught_up_ && !add_progress(batch));
+    batch.more = !batch.ended && !caught_up_;
     return batch;
   }
 
@@ -40,22 +40,21 @@ class LiveFeed final : public net::EventFeed {
     return true;
   }
 
-  /// Goes on to the end of the log, to a full batch, or for as long as one call may take.
+  /// One read of the log, so that streams that catch up take turns on the workers; then, at its end, progress.
   bool add_entries(Batch& batch) {
-    caught_up_ = false;
     const bool whole = shown_ == FeedOf::entries;
-    for (std::size_t reads = 0; reads < kMaxReads && batch.events.size() < kMaxBatch; ++reads) {
-      const auto entries =
-          board_->entries_after(position_, whole ? kMaxBatch - batch.events.size() : kReadAhead);
-      if (!entries) return false;
-      caught_up_ = entries->empty();
-      if (caught_up_) return true;
-      for (const auto& entry : *entries) {
-        if (batch.events.size() >= kMaxBatch) return true;
-        position_ = entry.seq;
-        const auto& data = whole ? entry.whole : entry.shortened;
-        if (data) batch.events.push_back({std::to_string(entry.seq), entry.kind, *data});
+    const auto wanted = whole ? kMaxBatch - batch.events.size() : kReadAhead;
+    const auto entries = board_->entries_after(position_, wanted);
+    if (!entries) return false;
+    caught_up_ = entries->size() < wanted;
+    for (const auto& entry : *entries) {
+      if (batch.events.size() >= kMaxBatch) {
+        caught_up_ = false;
+        break;
       }
+      position_ = entry.seq;
+      const auto& data = whole ? entry.whole : entry.shortened;
+      if (data) batch.events.push_back({std::to_string(entry.seq), entry.kind, *data});
     }
     return true;
   }

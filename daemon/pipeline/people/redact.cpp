@@ -72,6 +72,10 @@ schema::Result<schema::EntryValue::Array> destroy(store::Tx& tx, const std::stri
   auto states = TRY(store::delete_stream_states(tx, promotion));
   if (states > 0)
     destroyed.emplace_back(schema::EntryValue::Object{{"what", "canary_memory"}, {"rows", states}});
+  // The figures of a window with few requests are nearly those of each of them.
+  auto points = TRY(store::delete_live_series(tx, promotion));
+  if (points > 0)
+    destroyed.emplace_back(schema::EntryValue::Object{{"what", "live_series"}, {"rows", points}});
   return destroyed;
 }
 

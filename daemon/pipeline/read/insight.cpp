@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+
 #include "daemon/pipeline/read/contract_texts.hpp"
 #include "daemon/pipeline/read/distribution.hpp"
 #include "daemon/pipeline/read/recently_used.hpp"
@@ -29,6 +31,13 @@ class StoredInsight final : public Insight {
   schema::Result<View> explain_contract(const std::string& digest_or_name) override {
     const auto row = TRY(contract(digest_or_name));
     if (auto known = explanations_.find(row.digest)) return *known;
+    // It takes up to seconds of a worker, which other requests need too: one at a time, and nobody waits for it.
+    const std::unique_lock explaining(explaining_, std::try_to_lock);
+    if (!explaining.owns_lock()) {
+      return schema::fail(schema::ErrorCode::unavailable,
+                          "another contract is being explained: try again in a second");
+    }
+    if (auto known = explanations_.find(row.digest)) return *known;
     auto view = TRY(contract_explanation(row));
     explanations_.put(row.digest, view, view.json.size());
     return view;
@@ -51,6 +60,7 @@ class StoredInsight final : public Insight {
   store::Store& store_;
   TableCache tables_{kTableBytes};
   RecentlyUsed<View> explanations_{kExplanationBytes};
+  std::mutex explaining_;
 };
 
 }  // namespace

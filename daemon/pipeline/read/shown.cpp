@@ -4,12 +4,24 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/pipeline/read/standing.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {
 
 using nlohmann::json;
+
+namespace {
+
+/// Why it waits for a decision: a state that is left and reached again for another reason is another one.
+std::string reason_shown(const store::PromotionRow& row) {
+  const bool told =
+      row.state == store::PromotionState::paused || row.state == store::PromotionState::inconclusive;
+  return told ? row.reason : std::string();
+}
+
+}  // namespace
 
 std::string evidence_shown(const PromotionFacts& facts) {
   const auto& row = facts.row;
@@ -23,7 +35,10 @@ std::string evidence_shown(const PromotionFacts& facts) {
                    {"stage", row.stage},
                    {"attempt", row.attempt},
                    {"step", run != nullptr ? run->row.step : 0},
+                   {"reason", reason_shown(row)},
                    {"traffic", store::to_string(row.traffic)},
+                   {"share_bp", run != nullptr ? run->progress.share_bp : 0},
+                   {"frozen", run != nullptr && run->progress.frozen},
                    {"report", run != nullptr ? run->row.report : std::string()},
                    {"passed", run != nullptr && run->counts.contains("pass") ? run->counts.at("pass") : 0},
                    {"not_passed", std::move(verdicts)},
@@ -35,8 +50,15 @@ std::string shown_text(const PromotionFacts& facts) {
   const auto& row = facts.row;
   std::string text(store::to_string(row.state));
   if (!row.stage.empty()) text += fmt::format(" in {} (attempt {})", row.stage, row.attempt);
-  if (const auto* const canary = facts.canary()) text += fmt::format(" at step {}", canary->row.step + 1);
-  return text + fmt::format(", with {:.4g}% of the traffic", facts.share_bp / 100.0);
+  const auto* const canary = facts.canary();
+  if (canary != nullptr) text += fmt::format(" at step {}", canary->row.step + 1);
+  if (canary != nullptr && canary->progress.frozen) text += ", frozen";
+  text += fmt::format(", with {:.4g}% of the traffic", facts.share_bp / 100.0);
+  const bool goes_on = !store::is_terminal(row.state) && row.state != store::PromotionState::rolling_back;
+  if (canary != nullptr && goes_on && canary->progress.share_bp != facts.share_bp)
+    text += fmt::format(" ({:.4g}% is wanted)", canary->progress.share_bp / 100.0);
+  const auto reason = reason_shown(row);
+  return reason.empty() ? text : text + fmt::format(" (the reason: {})", sentence(reason));
 }
 
 void ShownBook::note(const PromotionFacts& facts) {

@@ -35,14 +35,14 @@ std::optional<double> detail(const ClauseVerdict& verdict, const char* name) {
   return found == verdict.details.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// [p50, p90, p99] of the arm's requests that were answered, by nearest rank; null without any.
+/// [p50, p90, p99] of the arm's requests that were answered, by nearest rank; null for fewer than kLeastAnswered.
 json quantiles(const route::Window& window, bool candidate, double route::Ending::*latency) {
   std::vector<double> values;
   for (const auto& seen : window.observations) {
     const bool counts = seen.candidate == candidate && seen.outcome == route::Outcome::ok;
     if (counts && std::isfinite(seen.*latency)) values.push_back(seen.*latency);
   }
-  if (values.empty()) return nullptr;
+  if (values.size() < kLeastAnswered) return nullptr;
   std::ranges::sort(values);
   json list = json::array();
   for (const double p : {0.5, 0.9, 0.99}) {

@@ -104,10 +104,52 @@ TEST_CASE_FIXTURE(Streams, "entries that a viewer may not see are passed over, a
   evidence.size = 20'000;
   const auto feed = open(0, api::FeedOf::states);
   Names all;
-  for (int i = 0; i < 10; ++i) {
-    for (const auto& name : names(feed->next())) all.push_back(name);
+  bool more = true;
+  for (int i = 0; i < 100 && more; ++i) {
+    const int pages = evidence.pages;
+    const auto batch = feed->next();
+    if (i > 0) CHECK(evidence.pages <= pages + 1);  // one read a call, so that others have their turn
+    for (const auto& name : names(batch)) all.push_back(name);
+    more = batch.more;
   }
+  CHECK_FALSE(more);
   CHECK(all == Names{"hello", "progress"});
+}
+
+TEST_CASE_FIXTURE(Streams, "after a time without listeners the newest entries alone are read for all") {
+  evidence.size = 10;
+  CHECK(board->size().value() == 10);
+  evidence.size = 50'000;
+  ++commits;
+  const int pages = evidence.pages;
+  CHECK(board->size().value() == 50'000);
+  CHECK(evidence.pages <= pages + 3);
+  const auto newest = board->entries_after(49'997, 10);
+  REQUIRE(newest.has_value());
+  REQUIRE(newest->size() == 2);
+  CHECK((*newest)[0].seq == 49'998);
+  const auto older = board->entries_after(20, 10);  // what is no longer held is read for who asks
+  REQUIRE(older.has_value());
+  REQUIRE(older->size() == 10);
+  CHECK(older->front().seq == 21);
+}
+
+TEST_CASE_FIXTURE(Streams, "many commits in a short time share a look, and the last of them is not lost") {
+  const auto feed = open();
+  CHECK(names(feed->next()) == Names{"hello", "progress"});
+  for (int i = 0; i < 20; ++i) {
+    ++commits;
+    service.state = i % 2 == 0 ? "paused" : "running";
+    CHECK(feed->next().events.empty());
+  }
+  service.state = "paused";
+  CHECK(service.looks == 1);
+  now_us += 200'000;
+  CHECK(names(feed->next()) == Names{"progress"});
+  CHECK(service.looks == 2);
+  now_us -= 5'000'000;  // a clock that was set back does not keep an old look
+  CHECK(feed->next().events.empty());
+  CHECK(service.looks == 3);
 }
 
 TEST_CASE_FIXTURE(Streams, "however many streams there are, each commit is looked at once") {
@@ -118,6 +160,7 @@ TEST_CASE_FIXTURE(Streams, "however many streams there are, each commit is looke
   const int pages = evidence.pages;
   for (int commit = 1; commit <= 3; ++commit) {
     ++commits;
+    now_us += 200'000;
     ++evidence.size;
     service.state = commit % 2 == 0 ? "running" : "paused";
     for (const auto& feed : feeds)
@@ -138,6 +181,7 @@ TEST_CASE_FIXTURE(Streams, "progress is told of what has changed only, and once 
   CHECK(names(feed->next()) == Names{"hello", "progress", "progress", "progress"});
   service.open = {"pr-1", "pr-3"};
   ++commits;
+  now_us += 200'000;
   const auto news = feed->next();
   REQUIRE(names(news) == Names{"progress"});
   CHECK(json::parse(news.events[0].data)["id"] == "pr-2");

@@ -91,6 +91,20 @@ TEST_CASE_FIXTURE(Fixture, "the newest backup is restored, and what was there is
   CHECK(size() == 73);
 }
 
+TEST_CASE_FIXTURE(Fixture, "nobody is signed in to the page after a restore") {
+  add_entries(3);
+  change_database(data,
+                  "PRAGMA foreign_keys = OFF;"
+                  "INSERT INTO sessions VALUES('s', zeroblob(32), 't', 1, 2, zeroblob(32))");
+  back_up("one");
+  REQUIRE(restore("one").has_value());
+  auto store = open_store(data);
+  CHECK(read(*store, [](store::Reader& reader) {
+          return reader.one({"count sessions", "SELECT count(*) FROM sessions"}, {},
+                            [](const store::Row& row) { return row.integer(0); });
+        }) == 0);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a restore is refused while a daemon holds the folder") {
   add_entries(3);
   back_up("one");

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "daemon/pipeline/people/redact.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/promotions/redactions.hpp"
 #include "daemon/store/promotions/stage_runs.hpp"
@@ -149,13 +150,35 @@ TEST_CASE_FIXTURE(Fixture, "a slice has its own rows, and a metric without a pro
 
 TEST_CASE_FIXTURE(Fixture, "a table is parsed once while it is used, and one that is gone is not found") {
   CHECK(ask().has_value());
-  write(*store, [&](store::Tx& tx) { return store::delete_blob(tx, schema::sha256_digest(table)); });
+  const auto parsed = cache.find(schema::sha256_digest(table));
+  REQUIRE(parsed.has_value());
   CHECK(ask().has_value());
-  pipeline::TableCache cold{1u << 20};
-  const auto gone = pipeline::distribution_view(*store, cold, {.promotion = "pr-1", .stage = "statistical-slice"});
+  CHECK(cache.find(schema::sha256_digest(table)) == parsed);
+  write(*store, [&](store::Tx& tx) { return store::delete_blob(tx, schema::sha256_digest(table)); });
+  const auto gone = ask();
   REQUIRE_FALSE(gone.has_value());
   CHECK(gone.error().code == schema::ErrorCode::not_found);
   CHECK(gone.error().message.find("not stored") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what a redaction destroyed is not shown from memory") {
+  const auto report = json{{"table_digest", schema::sha256_digest(table)}}.dump();
+  write(*store, [&](store::Tx& tx) -> schema::Result<void> {
+    auto ended = promotion_row("pr-2");
+    ended.state = store::PromotionState::aborted;
+    TRY(store::insert_promotion(tx, ended));
+    TRY(store::put_blob(tx, report, "application/json", 1));
+    return store::insert_stage_run(
+        tx, {.key = {"pr-2", "shadow-runtime", 1}, .report = schema::sha256_digest(report)});
+  });
+  const auto shadow = [&] {
+    return pipeline::distribution_view(*store, cache, {.promotion = "pr-2", .stage = "shadow-runtime"});
+  };
+  CHECK(shadow().has_value());
+  REQUIRE(pipeline::redact_promotion(*store, "olga", "pr-2", "a user asked", 9).has_value());
+  const auto gone = shadow();
+  REQUIRE_FALSE(gone.has_value());
+  CHECK(gone.error().code == schema::ErrorCode::not_found);
 }
 
 TEST_CASE("what was used last is held, up to a sum of weights") {

@@ -7,6 +7,7 @@
 #include "daemon/pipeline/people/redact.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/outbox.hpp"
+#include "daemon/store/promotions/live_series.hpp"
 #include "schema/sha256.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
@@ -330,6 +331,17 @@ TEST_CASE(
   const auto destroyed = h.entries(id, "evidence_redacted").at(0)["body"]["destroyed"];
   CHECK(std::ranges::any_of(destroyed, [&](const json& item) {
     return item["what"] == "canary_samples" && item["digest"] == sampled;
+  }));
+  const auto series = [&](const char* stage) {
+    const store::StageKey key{id, stage, 1};
+    return h.store->read([&](store::Reader& reader) { return store::find_live_series(reader, key); }).value();
+  };
+  for (const char* stage : {"shadow-runtime", "canary"}) {
+    CHECK(series(stage).points.empty());
+    CHECK(series(stage).clauses.empty());
+  }
+  CHECK(std::ranges::any_of(destroyed, [](const json& item) {
+    return item["what"] == "live_series" && item["rows"].get<int>() > 0;
   }));
 }
 

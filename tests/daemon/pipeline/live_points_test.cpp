@@ -54,12 +54,12 @@ TEST_CASE("a canary's point has the ramp, both arms' requests and latencies, and
   decision.verdicts[0].where = {{"language", "de"}};
   route::Window window;
   for (int i = 1; i <= 100; ++i) window.observations.push_back(seen(false, i));
-  window.observations.push_back(seen(true, 7.123456789));
+  for (int i = 0; i < 5; ++i) window.observations.push_back(seen(true, 7.123456789));
   window.observations.push_back(seen(true, 9'999, route::Outcome::failed));
   window.observations.push_back(seen(true, std::numeric_limits<double>::quiet_NaN(), route::Outcome::excluded));
   const auto point = pipeline::canary_point(progress, 2, decision, &window, 77);
   CHECK(point.time_us == 77);
-  CHECK(point.counts == store::LiveCounts{3, 100, 1, 0});
+  CHECK(point.counts == store::LiveCounts{7, 100, 1, 0});
   const auto body = body_of(point);
   CAPTURE(point.body);
   CHECK(body["step"] == 2);
@@ -115,11 +115,25 @@ TEST_CASE("a shadow stage's point counts the pairs") {
   progress.pairs = 40;
   progress.mirror_failed = 2;
   route::Window window;
-  window.observations = {seen(false, 3), seen(false, 5)};
+  window.observations = {seen(false, 1), seen(false, 2), seen(false, 3), seen(false, 4), seen(false, 5)};
   const auto point = pipeline::shadow_point(progress, window, 5);
-  CHECK(point.counts == store::LiveCounts{0, 2, 0, 0});
+  CHECK(point.counts == store::LiveCounts{0, 5, 0, 0});
   CHECK(body_of(point)["pairs"] == 40);
   CHECK(body_of(point)["mirror_failed"] == 2);
   CHECK(body_of(point)["ttft_ms"]["incumbent"] == json({3, 5, 5}));
   CHECK(body_of(point)["ttft_ms"]["candidate"].is_null());
+}
+
+TEST_CASE("a window with few answered requests of an arm keeps their number and none of their latencies") {
+  route::Window window;
+  for (int answered = 1; answered <= 5; ++answered) {
+    window.observations.push_back(seen(false, answered));
+    window.observations.push_back(seen(true, 9'999, route::Outcome::failed));
+    const auto point = pipeline::shadow_point({}, window, 5);
+    CHECK(point.counts == store::LiveCounts{answered, answered, answered, 0});
+    const auto body = body_of(point);
+    CHECK(body["ttft_ms"]["incumbent"].is_null() == (answered < 5));
+    CHECK(body["total_ms"]["incumbent"].is_null() == (answered < 5));
+    CHECK(body["ttft_ms"]["candidate"].is_null());
+  }
 }

@@ -242,6 +242,38 @@ TEST_CASE("the digest of what is shown changes with what a person decides on, an
   CHECK(changed(
       [](auto& one) { one.not_passed.push_back({.clause = "runtime.errors", .verdict = "violated"}); }));
   CHECK(changed([](auto& one) { one.runs.back().progress.approval_digest = "sha256:other"; }));
+  CHECK(changed([](auto& one) { one.runs.back().progress.share_bp = 2'500; }));
+  CHECK(changed([](auto& one) { one.runs.back().progress.frozen = true; }));
+  CHECK_FALSE(changed([](auto& one) { one.row.reason = "another"; }));
+  for (const auto state : {PromotionState::paused, PromotionState::inconclusive}) {
+    const auto waiting = canary_in(state, 1, 5'000, "");
+    auto again = waiting;
+    again.row.reason = "another";
+    CHECK(evidence_shown(again) != evidence_shown(waiting));
+  }
+}
+
+TEST_CASE("a refused decision names the reason of a pause, a wanted share and a freeze that are new") {
+  ShownBook book;
+  auto facts = canary_in(PromotionState::paused, 1, 5'000, "");
+  facts.share_bp = 5'000;
+  book.note(facts);
+  const auto shown = evidence_shown(facts);
+  const auto message = [&](auto change) {
+    auto later = facts;
+    change(later);
+    const auto refused = check_shown(later, shown, book);
+    REQUIRE_FALSE(refused);
+    return refused.error().message;
+  };
+  const auto paused = message([](auto& one) { one.row.reason = "the router was replaced"; });
+  CHECK(paused.find("it was paused in canary (attempt 1) at step 2, with 50% of the traffic (the reason: The "
+                    "reason.), now it is paused in canary (attempt 1) at step 2, with 50% of the traffic (the "
+                    "reason: The router was replaced.)") != std::string::npos);
+  CHECK(message([](auto& one) { one.runs.back().progress.frozen = true; }).find("at step 2, frozen, with 50%") !=
+        std::string::npos);
+  CHECK(message([](auto& one) { one.runs.back().progress.share_bp = 2'500; })
+            .find("with 50% of the traffic (25% is wanted)") != std::string::npos);
 }
 
 TEST_CASE("a decision on something older is refused with what has changed, as far as it is remembered") {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "daemon/store/promotions/redactions.hpp"
 #include "daemon/store/sqlite/rows.hpp"
 #include "tests/daemon/store/rows.hpp"
 
@@ -107,4 +108,26 @@ TEST_CASE_FIXTURE(Fixture, "a point belongs to a run that was begun") {
   });
   REQUIRE(!refused);
   CHECK(refused.error().code == ErrorCode::not_found);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a deleted series leaves nothing, and those of other promotions stay") {
+  const StageKey other{"pr-2", "canary", 1};
+  write(*store, [&](Tx& tx) -> Result<void> {
+    must(insert_promotion(tx, promotion_row("pr-2")));
+    TRY(insert_stage_run(tx, {.key = other, .started_us = 10}));
+    return add_live_point(tx, other, {.time_us = 1, .clauses = "[]", .body = "0"});
+  });
+  add(0, 3);
+  const auto rows = [&] {
+    constexpr Sql kCount{"count live rows",
+                         "SELECT (SELECT count(*) FROM live_runs) + (SELECT count(*) FROM live_points) + "
+                         "(SELECT count(*) FROM live_clauses)"};
+    return read(*store, [&](Reader& reader) { return find_row<std::int64_t>(reader, kCount, {}); }).value();
+  };
+  CHECK(rows() == 1 + 3 + 1 + 3);
+  CHECK(write(*store, [](Tx& tx) { return delete_live_series(tx, "pr-1"); }) == 3);
+  CHECK(rows() == 3);
+  CHECK(series().points.empty());
+  CHECK(series(other).points.size() == 1);
+  CHECK(write(*store, [](Tx& tx) { return delete_live_series(tx, "pr-1"); }) == 0);
 }
