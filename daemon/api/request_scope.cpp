@@ -73,6 +73,7 @@ store::Result<void> RequestScope::made(store::Tx& tx, const store::Made& made) {
   stored.effect = made.id;
   auto done = store::idempotency_keep(tx, keyed_->request, stored, keyed_->now_us);
   if (done) kept_ = std::move(stored);
+  refused_ = !done && done.error().code == schema::ErrorCode::already_exists;
   return done;
 }
 

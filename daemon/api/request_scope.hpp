@@ -27,6 +27,9 @@ class RequestScope final : public store::WriteScope {
 
   store::Result<void> allow(store::Reader& reader) override;
   store::Result<void> made(store::Tx& tx, const store::Made& made) override;
+  [[nodiscard]] bool wants_answer() const override { return keyed_.has_value(); }
+  /// Another request has used the key meanwhile.
+  [[nodiscard]] bool refused() const override { return refused_; }
 
  private:
   struct Keyed {
@@ -38,6 +41,7 @@ class RequestScope final : public store::WriteScope {
   const auth::Principal& principal_;
   std::optional<Keyed> keyed_{};
   std::optional<store::StoredResponse> kept_{};
+  bool refused_ = false;
 };
 
 [[nodiscard]] store::StoredResponse to_stored(const net::Response& response);

@@ -37,6 +37,12 @@ schema::Result<std::shared_ptr<const schema::Contract>> read_contract(store::Rea
   return parse_contract_row(*stored);
 }
 
+/// Whether the request itself was refused (its token has ended, its Idempotency-Key is another's), and not
+/// the store unable to write.
+bool is_refused(const store::WriteScope* scope, const schema::Error& error) {
+  return error.code == ErrorCode::unauthenticated || (scope != nullptr && scope->refused());
+}
+
 }  // namespace
 
 std::string Context::new_id(std::string_view prefix) const {
@@ -114,7 +120,7 @@ const schedule::Blackout* Context::blackout_of(const std::string& model) const {
 }
 
 Sources Context::sources() const {
-  return {.runner = &world.runner, .now_us = now(), .blackouts = blackouts};
+  return {.runner = &world.runner, .now_us = now(), .contracts = &contracts_, .blackouts = blackouts};
 }
 
 /// `work`, and in the same transaction the messages to webhooks about its entries.
@@ -156,9 +162,12 @@ void Context::adopt(Live& live, Change&& change) {
 schema::Result<void> Context::write_answered(store::Tx& tx, Entries& entries, const Facts& known,
                                              Change& change) const {
   TRY(write_change(tx, entries, known, change));
-  if (!change.answers || store::current_write_scope() == nullptr) return {};
-  const auto row = TRY(store::get_promotion(tx, known.live.row.id));
-  return note_made(tx, promotion_view(tx, row, sources()));
+  if (!change.answers) return {};
+  const auto& id = known.live.row.id;
+  return note_made(tx, id, [&]() -> schema::Result<View> {
+    const auto row = TRY(store::get_promotion(tx, id));
+    return promotion_view(tx, row, sources());
+  });
 }
 
 schema::Result<void> Context::commit_change(Live& live, Change change) {
@@ -180,6 +189,7 @@ schema::Result<void> Context::commit_or_retry(Live& live, Change change) {
 }
 
 schema::Result<void> Context::commit_end(Live& live, Change change) {
+  const auto* const scope = store::current_write_scope();  // which a refusal may end
   const bool routed = change.route.has_value();
   auto wanted = change.wanted_end;
   auto done = routed ? commit_urgent(live, std::move(change)) : commit_change(live, std::move(change));
@@ -189,7 +199,7 @@ schema::Result<void> Context::commit_end(Live& live, Change change) {
     live.failures = 0;
     return done;
   }
-  if (done.error().code == ErrorCode::unauthenticated) return done;  // nothing ends
+  if (is_refused(scope, done.error())) return done;  // nothing ends
   if (routed) model_of(live)->kept_safe = true;
   if (wanted) live.wanted_end = std::move(wanted);
   schedule_retry(live, done.error());
@@ -220,9 +230,9 @@ schema::Result<void> Context::commit_urgent(Live& live, Change change) {
   }
   auto done = future.get();
   if (!done) {
-    // Nothing is recorded, so the data plane keeps the safe route until the record succeeds; unless the token
-    // of who asked for it has ended.
-    const bool refused = done.error().code == ErrorCode::unauthenticated;
+    // Nothing is recorded, so the data plane keeps the safe route until the record succeeds; unless the
+    // request for it was refused.
+    const bool refused = is_refused(scope, done.error());
     if (!refused) (void)apply_and_read_back(safe);
     if (refused && ahead) take_back(known, *change.route);
     return std::unexpected(done.error());
@@ -242,8 +252,7 @@ void Context::take_back(const Facts& facts, const Change::Route& refused) {
   const auto* const stage = refused.of_stage ? &facts.live.run.key : nullptr;
   const auto subject = subject_of(facts.live.row, facts.live.candidate.checkpoint, stage);
   auto done = commit_rows("take a route back", [&](store::Tx& tx, Entries& entries) {
-    return put_route(tx, entries, subject, back,
-                     "its replacement was requested with a token that is no longer valid", now());
+    return put_route(tx, entries, subject, back, "the request for its replacement was refused", now());
   });
   if (done)
     model.desired = back;

@@ -124,6 +124,8 @@ class Context {
   std::vector<schedule::Blackout> blackouts;
 
  private:
+  mutable ContractCache contracts_;  ///< as answers show them; it locks itself
+
   [[nodiscard]] Work with_messages(const Work& work) const;
   [[nodiscard]] schema::Result<void> write_answered(store::Tx& tx, Entries& entries, const Facts& known,
                                                     Change& change) const;

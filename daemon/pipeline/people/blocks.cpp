@@ -7,7 +7,6 @@
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/read/views.hpp"
 #include "daemon/store/promotions/blocks.hpp"
-#include "daemon/store/sqlite/write_scope.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -77,9 +76,10 @@ Done lift_block(Context& context, const std::string& actor, const std::string& i
                                          .contract = block->contract},
                              .body = {{"block", id}, {"kernel", block->kernel}, {"reason", reason}}}));
     TRY(store::lift_block(tx, id, actor, reason, context.now(), seq));
-    if (store::current_write_scope() == nullptr) return {};
-    const auto lifted = TRY(store::find_block(tx, id));
-    return note_made(tx, block_view(lifted.value_or(*block)));
+    return note_made(tx, id, [&]() -> schema::Result<View> {
+      const auto lifted = TRY(store::find_block(tx, id));
+      return block_view(lifted.value_or(*block));
+    });
   });
 }
 

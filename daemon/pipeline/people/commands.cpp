@@ -7,7 +7,6 @@
 #include "daemon/pipeline/read/views.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/models.hpp"
-#include "daemon/store/sqlite/write_scope.hpp"
 
 namespace driftgate::pipeline::people {
 
@@ -101,7 +100,7 @@ Done lift_hold(Context& context, const std::string& actor, const std::string& mo
                                           .subject = {.model = model},
                                           .body = {{"reason", reason}}}));
     TRY(store::set_model_evidence(tx, model, seq));
-    return store::current_write_scope() == nullptr ? Done{} : note_made(tx, named_model_view(tx, model));
+    return note_made(tx, model, [&] { return named_model_view(tx, model); });
   }));
   give_back(context, model, actor, reason.empty() ? std::string("the hold was lifted") : reason);
   context.effects.emplace_back(StartNext{model});

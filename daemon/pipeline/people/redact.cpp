@@ -13,7 +13,6 @@
 #include "daemon/store/jobs.hpp"
 #include "daemon/store/promotions/redactions.hpp"
 #include "daemon/store/promotions/verdicts.hpp"
-#include "daemon/store/sqlite/write_scope.hpp"
 #include "schema/contract/contract.hpp"
 
 namespace driftgate::pipeline {
@@ -102,8 +101,7 @@ schema::Result<void> redact_promotion(store::Store& store, const std::string& ac
                                    .subject = subject_of(row, ""),
                                    .body = {{"reason", reason}, {"destroyed", std::move(destroyed)}}};
     TRY(evidence::append(tx, entry));
-    if (store::current_write_scope() == nullptr) return {};
-    return note_made(tx, promotion_view(tx, row, {.now_us = now_us}));
+    return note_made(tx, promotion, [&] { return promotion_view(tx, row, {.now_us = now_us}); });
   });
 }
 

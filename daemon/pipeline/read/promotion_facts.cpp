@@ -157,7 +157,6 @@ class Gathering {
 
   schema::Result<void> add_undecided() {
     const auto verdicts = TRY(store::undecided_of(reader_, keys_.inconclusive));
-    const auto waivers = TRY(store::waivers_of(reader_, keys_.inconclusive));
     for (const auto& row : verdicts) {
       if (!is_newest(row.stage)) continue;
       const auto verdict = schema::clause_verdict_from_json(row.detail);
@@ -166,22 +165,21 @@ class Gathering {
       auto& facts = *by_id_.at(row.stage.promotion);
       facts.undecided.push_back({row.clause, row.slice, verdict->message, stages::advice(*verdict)});
     }
-    for (const auto& id : keys_.inconclusive) add_waivers(*by_id_.at(id), waivers);
+    for (const auto& id : keys_.inconclusive) TRY(add_clauses(*by_id_.at(id)));
     return {};
   }
 
-  static void add_waivers(PromotionFacts& facts, const std::vector<store::WaiverRow>& waivers) {
+  /// As a waiver names them: by the report. Of each promotion on its own, since few are inconclusive at once.
+  schema::Result<void> add_clauses(PromotionFacts& facts) {
     const auto* const run = facts.newest();
-    if (run == nullptr || facts.canary() != nullptr) return;
-    for (const auto& clause : facts.undecided) {
-      const bool listed = !facts.to_waive.empty() && facts.to_waive.back().clause == clause.clause;
-      if (!listed) facts.to_waive.push_back({clause.clause, {}});
-    }
-    for (const auto& waiver : waivers) {
-      if (waiver.stage != run->row.key || waiver.evidence_digest != run->row.report) continue;
-      const auto at = std::ranges::find(facts.to_waive, waiver.clause, &OpenClause::clause);
-      if (at != facts.to_waive.end()) at->given.push_back(waiver);
-    }
+    if (run == nullptr || facts.canary() != nullptr) return {};
+    auto open = open_clauses(reader_, run->row);
+    // A report that cannot be read must not hide the other promotions of a list; a waiver is refused with
+    // why.
+    if (!open && open.error().code == schema::ErrorCode::corrupt) return {};
+    if (!open) return std::unexpected(open.error());
+    facts.to_waive = std::move(*open);
+    return {};
   }
 
   schema::Result<void> add_model() {

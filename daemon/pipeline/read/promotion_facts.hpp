@@ -56,7 +56,7 @@ struct PromotionFacts {
   Quorum quorum{};                               ///< of the step that waits for an approval
   std::vector<store::ApprovalRow> approvals{};   ///< those of it that count now
   std::vector<Undecided> undecided{};            ///< while it is inconclusive
-  std::vector<OpenClause> to_waive{};            ///< the same by clause, unless the stage cannot be waived
+  std::vector<OpenClause> to_waive{};            ///< what a waiver may name; none for a canary
   std::optional<store::ModelRow> model{};
   std::string holder{};        ///< while it is queued: the promotion that holds the model, or ""
   std::string blackout{};      ///< that covers the model now, or ""
@@ -76,7 +76,8 @@ struct Sources {
   std::span<const schedule::Blackout> blackouts{};
 };
 
-/// The facts of promotions, in their order. The number of statements does not depend on how many they are.
+/// The facts of promotions, in their order. The number of statements does not depend on how many they are,
+/// but for what is to be waived, which is read for each of the few that are inconclusive.
 [[nodiscard]] schema::Result<std::vector<PromotionFacts>> gather(store::Reader& reader,
                                                                  std::span<const store::PromotionRow> rows,
                                                                  const Sources& sources);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "daemon/pipeline/read/promotion_facts.hpp"
@@ -30,8 +31,11 @@ namespace driftgate::pipeline {
 [[nodiscard]] schema::Result<View> view_of_facts(store::Reader& reader, const PromotionFacts& facts);
 [[nodiscard]] schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
                                                   const Sources& sources);
-/// Tells the request that `tx` is run for what it made, so that its answer commits with it (store/write_scope.hpp).
-[[nodiscard]] schema::Result<void> note_made(store::Tx& tx, const schema::Result<View>& view);
+/// Tells the request that `tx` is run for what it made, so that its answer commits with it
+/// (store/write_scope.hpp). `view` is called only where an answer is wanted; where it fails the answer is the
+/// id alone, since a person's action does not depend on how it is shown.
+[[nodiscard]] schema::Result<void> note_made(store::Tx& tx, const std::string& id,
+                                             const std::function<schema::Result<View>()>& view);
 /// The newest attempt's report of a stage; `not_found` while there is none.
 [[nodiscard]] schema::Result<View> report_view(store::Reader& reader, const std::string& promotion,
                                                const std::string& stage);

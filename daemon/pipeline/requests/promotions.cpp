@@ -14,7 +14,6 @@
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/kernels.hpp"
 #include "daemon/store/registry/models.hpp"
-#include "daemon/store/sqlite/write_scope.hpp"
 #include "schema/names.hpp"
 
 namespace driftgate::pipeline {
@@ -39,13 +38,11 @@ store::VersionRow version_of(const store::EngineRow& engine, std::string id, std
 
 /// The request is answered with the promotion as it is committed here.
 schema::Result<void> note_promotion(Context& context, store::Tx& tx, const store::PromotionRow& row) {
-  if (store::current_write_scope() == nullptr) return {};
-  return note_made(tx, promotion_view(tx, row, context.sources()));
+  return note_made(tx, row.id, [&] { return promotion_view(tx, row, context.sources()); });
 }
 
 schema::Result<void> note_model(store::Tx& tx, const std::string& name) {
-  return store::current_write_scope() == nullptr ? schema::Result<void>{}
-                                                 : note_made(tx, named_model_view(tx, name));
+  return note_made(tx, name, [&] { return named_model_view(tx, name); });
 }
 
 schema::EntryValue::Object version_body(const store::VersionRow& version) {

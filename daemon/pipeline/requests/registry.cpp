@@ -11,6 +11,7 @@
 #include "daemon/pipeline/read/views.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/look_up.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 #include "schema/contract/contract.hpp"
 #include "schema/json.hpp"
 #include "schema/names.hpp"
@@ -51,7 +52,9 @@ schema::Result<View> Registry::put_document(std::string_view what, schema::Evide
     TRY(store::put_blob(tx, row.canonical, "application/json", row.registered_us));
     const auto inserted = TRY(insert(tx, row));
     if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
-    return note_made(tx, view_of(row));
+    if (!store::is_answer_wanted()) return {};
+    const auto made = view_of(row);
+    return note_made(tx, made.id, [&] { return made; });
   };
   return commit_new(what, store_row, [&] { return view_of(row); });
 }
@@ -228,7 +231,7 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
       auto inserted = TRY(store::insert_engine(tx, row));
       if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
     }
-    return note_made(tx, engine_view(row, access));
+    return note_made(tx, row.name, [&] { return engine_view(row, access); });
   };
   return commit_new("register engine", store_row, [&] { return engine_view(row, access); });
 }

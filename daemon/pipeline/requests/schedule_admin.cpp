@@ -135,6 +135,7 @@ class StoredSchedules final : public ScheduleAdmin {
                             fmt::format("there are {} schedules already", kMaxSchedules));
       TRY(store::insert_schedule(tx, row));
       TRY(record_set(tx, actor, row, row.created_us, "created"));
+      if (!store::is_answer_wanted()) return {};
       auto view = TRY(view_of(tx, row));
       return store::note_made(tx, {.id = view.id, .json = view.json, .revision = view.seq});
     }));

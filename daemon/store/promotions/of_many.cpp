@@ -39,9 +39,6 @@ constexpr Sql kApprovals{
     "approvals of promotions",
     "SELECT id, promotion, stage, attempt, step, who, evidence_digest, decision, reason, "
     "given_us FROM approvals WHERE promotion IN " KEYS " ORDER BY id"};
-constexpr Sql kWaivers{"waivers of promotions",
-                       "SELECT id, promotion, stage, attempt, clause, who, evidence_digest, reason, given_us "
-                       "FROM waivers WHERE promotion IN " KEYS " ORDER BY id"};
 constexpr Sql kVersions{
     "find versions",
     "SELECT id, checkpoint, kernel, engine, created_us, base_url FROM versions WHERE id IN " KEYS};
@@ -115,9 +112,6 @@ Result<std::vector<JobRow>> running_jobs_of(Reader& reader, std::span<const std:
 }
 Result<std::vector<ApprovalRow>> approvals_of(Reader& reader, std::span<const std::string> promotions) {
   return rows_of<ApprovalRow>(reader, kApprovals, promotions);
-}
-Result<std::vector<WaiverRow>> waivers_of(Reader& reader, std::span<const std::string> promotions) {
-  return rows_of<WaiverRow>(reader, kWaivers, promotions);
 }
 Result<std::vector<VersionRow>> versions_of(Reader& reader, std::span<const std::string> ids) {
   return rows_of<VersionRow>(reader, kVersions, ids);

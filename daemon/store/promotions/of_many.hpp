@@ -8,7 +8,6 @@
 #include "daemon/store/promotions/approvals.hpp"
 #include "daemon/store/promotions/stage_runs.hpp"
 #include "daemon/store/promotions/verdicts.hpp"
-#include "daemon/store/promotions/waivers.hpp"
 #include "daemon/store/registry/contracts.hpp"
 #include "daemon/store/registry/models.hpp"
 #include "daemon/store/registry/routes.hpp"
@@ -47,7 +46,6 @@ Result<std::vector<VerdictRow>> undecided_of(Reader& reader, std::span<const std
 
 Result<std::vector<JobRow>> running_jobs_of(Reader& reader, std::span<const std::string> promotions);
 Result<std::vector<ApprovalRow>> approvals_of(Reader& reader, std::span<const std::string> promotions);
-Result<std::vector<WaiverRow>> waivers_of(Reader& reader, std::span<const std::string> promotions);
 Result<std::vector<VersionRow>> versions_of(Reader& reader, std::span<const std::string> ids);
 Result<std::vector<ContractRow>> contracts_of(Reader& reader, std::span<const std::string> digests);
 

@@ -22,6 +22,10 @@ void leave_write_scope() {
   current = nullptr;
 }
 
+bool is_answer_wanted() {
+  return current != nullptr && current->wants_answer();
+}
+
 Result<void> note_made(Tx& tx, const Made& made) {
   return current == nullptr ? Result<void>{} : current->made(tx, made);
 }

@@ -24,6 +24,11 @@ class WriteScope {
   virtual Result<void> allow(Reader& reader) = 0;
   /// Runs in the transaction that makes something; an error undoes that.
   virtual Result<void> made(Tx& tx, const Made& made) = 0;
+  /// Whether `made` has a use for the answer. Making one takes time in the only writer.
+  [[nodiscard]] virtual bool wants_answer() const { return true; }
+  /// Whether `made` refused what was made, so that it must not be tried again; other errors of a write say
+  /// that it could not be carried out.
+  [[nodiscard]] virtual bool refused() const { return false; }
 };
 
 /// The scope that this thread writes in, or null: then every write is the daemon's own.
@@ -46,6 +51,9 @@ class EnterWriteScope {
 /// The requested change is committed. What this thread writes from now on, until the end of the block that
 /// entered the scope, is the daemon's own.
 void leave_write_scope();
+
+/// Whether this thread writes in a scope that wants the answer to its request.
+[[nodiscard]] bool is_answer_wanted();
 
 /// Tells the scope of this transaction, if there is one, what was made.
 Result<void> note_made(Tx& tx, const Made& made);

@@ -186,6 +186,20 @@ class EndingToken final : public store::WriteScope {
   int valid_;
 };
 
+/// A request whose Idempotency-Key another request has used meanwhile.
+class UsedKey final : public store::WriteScope {
+ public:
+  schema::Result<void> allow(store::Reader&) override { return {}; }
+  schema::Result<void> made(store::Tx&, const store::Made&) override {
+    refused_ = true;
+    return schema::fail(schema::ErrorCode::already_exists, "the key was used at the same time");
+  }
+  [[nodiscard]] bool refused() const override { return refused_; }
+
+ private:
+  bool refused_ = false;
+};
+
 }  // namespace
 
 TEST_CASE("a command whose token has ended changes nothing, whatever it is") {
@@ -241,6 +255,39 @@ TEST_CASE("weight 0 that went out for a token which ended before the record is t
   }
   CHECK(h.driver.share("m") == 1'000);
   CHECK(h.driver.routes.at("m").route.revision == revision + 2);
+  CHECK(h.run_until(id, {"succeeded", "rejected", "errored", "aborted"}) == "succeeded");
+}
+
+TEST_CASE("an abort whose idempotency key was used is not carried out, neither at once nor later") {
+  Harness h;
+  bool in_time = true;
+  SUBCASE("the record is in time") {}
+  SUBCASE("weight 0 went out before the record") {
+    in_time = false;
+    h.settings.commit_patience_ms = 1;
+  }
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  if (!in_time) {
+    h.committer->before = [&](std::string_view what) {
+      if (what != "withdraw promotion") return;
+      std::unique_lock lock(h.driver.mutex);
+      CHECK(h.driver.changed.wait_for(lock, std::chrono::seconds(60),
+                                      [&] { return !h.driver.routes.at("m").route.candidate.has_value(); }));
+    };
+  }
+  UsedKey key;
+  {
+    const store::EnterWriteScope entered(&key);
+    const auto refused = h.pipeline->abort("olga", id, "enough");
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == schema::ErrorCode::already_exists);
+  }
+  CHECK(key.refused());
+  CHECK(h.state(id) == "running");
+  CHECK(h.driver.share("m") == 1'000);
   CHECK(h.run_until(id, {"succeeded", "rejected", "errored", "aborted"}) == "succeeded");
 }
 

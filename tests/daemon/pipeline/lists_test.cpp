@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
 
+#include "daemon/pipeline/read/views.hpp"
 #include "daemon/store/idempotency.hpp"
 #include "daemon/store/sqlite/write_scope.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
@@ -43,11 +45,13 @@ json counts(const Harness& h) {
 class Answers final : public store::WriteScope {
  public:
   std::vector<std::string> made_json;
+  bool wanted = true;
   store::Result<void> allow(store::Reader&) override { return {}; }
   store::Result<void> made(store::Tx&, const store::Made& made) override {
     made_json.emplace_back(made.json);
     return {};
   }
+  [[nodiscard]] bool wants_answer() const override { return wanted; }
 };
 
 }  // namespace
@@ -180,6 +184,33 @@ TEST_CASE(
   CHECK(answer_of([&] { return h.pipeline->approve("anna", id, digest, "read it"); })["state"] == "running");
   CHECK(answer_of([&] { return h.pipeline->rollback("olga", id, "smells"); })["state"] == "rolling_back");
   CHECK(answer_of([&] { return h.pipeline->lift_hold("olga", "m", "mended"); })["hold"].is_null());
+}
+
+TEST_CASE("no answer is made that nobody wants, and one that cannot be made fails nothing") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  Answers answers;
+  const store::EnterWriteScope entered(&answers);
+  int made = 0;
+  const auto note = [&](const std::function<schema::Result<pipeline::View>()>& view) {
+    return h.store->write("note", [&](store::Tx& tx) {
+      return pipeline::note_made(tx, "pr-1", [&] {
+        ++made;
+        return view();
+      });
+    });
+  };
+  CHECK(note([] { return schema::Result<pipeline::View>(schema::fail(ErrorCode::corrupt, "torn")); }));
+  CHECK(note([]() -> schema::Result<pipeline::View> { throw std::runtime_error("a bug"); }));
+  CHECK(made == 2);
+  CHECK(answers.made_json == std::vector<std::string>(2, R"({"id":"pr-1"})"));
+  answers.wanted = false;
+  CHECK(note([] { return schema::Result<pipeline::View>(schema::fail(ErrorCode::internal, "asked")); }));
+  CHECK(made == 2);
+  REQUIRE(h.pipeline->abort("olga", id, "enough"));
+  CHECK(answers.made_json.size() == 2);
+  CHECK(h.state(id) == "aborted");
 }
 
 TEST_CASE("the rollback of what serves is not answered with the end of its successor") {

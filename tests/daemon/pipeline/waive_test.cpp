@@ -81,6 +81,23 @@ TEST_CASE("neither the requester nor the same person twice waives a clause") {
   CHECK(h.state(id) == "inconclusive");
 }
 
+TEST_CASE("an item of a list names the clauses to waive by the report, as a waiver does") {
+  Harness h;
+  const auto id = undecided(h);
+  REQUIRE(waive(h, "anna", id).has_value());
+  const auto item = [&] { return json::parse(h.pipeline->promotion_item(id)->json); };
+  CHECK(item()["waiver"] == h.view(id)["waiver"]);
+  // Rows with several limits of a clause in one tell less than the report, so they decide nothing here.
+  REQUIRE(h.store->write("forget the rows", [](store::Tx& tx) -> schema::Result<void> {
+    TRY(tx.run({"forget the rows", "DELETE FROM verdicts"}, {}));
+    return {};
+  }));
+  REQUIRE(item()["waiver"]["clauses"].size() == 1);
+  CHECK(item()["waiver"]["clauses"][0]["clause"] == "numerical.tv");
+  CHECK(item()["waiver"]["clauses"][0]["given"][0]["who"] == "anna");
+  CHECK(item()["needs"][0]["action"] == "waive");
+}
+
 TEST_CASE("names that look alike are one person to a waiver") {
   Harness h;
   const auto id = undecided(h);
