@@ -177,7 +177,7 @@ constexpr std::string_view kSchemas = R"json({
 "ByArm": {"type": "object", "required": ["candidate", "incumbent"], "properties": {"candidate": {"type": "integer"},
   "incumbent": {"type": "integer"}}},
 "Latency": {"type": ["object", "null"], "required": ["candidate", "incumbent"],
-  "description": "[p50, p90, p99] of the answered requests of each arm in the window of the point",
+  "description": "[p50, p90, p99] of the answered requests of each arm in the window of the point; null for an arm with fewer than five of them",
   "properties": {"candidate": {"type": ["array", "null"], "items": {"type": "number"}},
     "incumbent": {"type": ["array", "null"], "items": {"type": "number"}}}},
 "SeriesPoint": {"type": "object", "required": ["time_us", "phase", "requests", "failures", "latency"],

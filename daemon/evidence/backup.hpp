@@ -43,8 +43,8 @@ struct Restored {
 
 /// Puts a backup in the place of the database, after it was checked: SQLite's integrity check, every entry
 /// against the tree, and that the log extends the head that was published outside. What was there before is
-/// kept beside it. Nobody stays signed in to the page. `conflict` when a daemon holds the folder, `corrupt` with "rollback detected" when the
-/// published head is ahead and loss is not accepted.
+/// kept beside it. Nobody stays signed in to the page. `conflict` when a daemon holds the folder, `corrupt`
+/// with "rollback detected" when the published head is ahead and loss is not accepted.
 [[nodiscard]] Result<Restored> restore_backup(const RestoreRequest& request);
 
 }  // namespace driftgate::evidence

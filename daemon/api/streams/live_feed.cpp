@@ -40,7 +40,8 @@ class LiveFeed final : public net::EventFeed {
     return true;
   }
 
-  /// One read of the log, so that streams that catch up take turns on the workers; then, at its end, progress.
+  /// One read of the log, so that streams that catch up take turns on the workers; then, at its end,
+  /// progress.
   bool add_entries(Batch& batch) {
     const bool whole = shown_ == FeedOf::entries;
     const auto wanted = whole ? kMaxBatch - batch.events.size() : kReadAhead;

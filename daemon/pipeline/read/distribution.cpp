@@ -67,8 +67,8 @@ schema::Result<Named> named_tables(store::Reader& reader, const std::string& pro
   return named;
 }
 
-/// Null where the store does not hold the table. It is asked each time: a redaction destroys the stored bytes,
-/// and what was parsed of them must not be shown any more.
+/// Null where the store does not hold the table. It is asked each time: a redaction destroys the stored
+/// bytes, and what was parsed of them must not be shown any more.
 schema::Result<Table> find_table(store::Store& store, TableCache& cache, const std::string& digest) {
   const bool stored = TRY(store::look_up(store, store::has_blob, digest));
   if (!stored) return Table();

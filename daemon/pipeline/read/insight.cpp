@@ -31,7 +31,8 @@ class StoredInsight final : public Insight {
   schema::Result<View> explain_contract(const std::string& digest_or_name) override {
     const auto row = TRY(contract(digest_or_name));
     if (auto known = explanations_.find(row.digest)) return *known;
-    // It takes up to seconds of a worker, which other requests need too: one at a time, and nobody waits for it.
+    // It takes up to seconds of a worker, which other requests need too: one at a time, and nobody waits for
+    // it.
     const std::unique_lock explaining(explaining_, std::try_to_lock);
     if (!explaining.owns_lock()) {
       return schema::fail(schema::ErrorCode::unavailable,

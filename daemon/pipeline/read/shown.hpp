@@ -10,13 +10,13 @@
 
 namespace driftgate::pipeline {
 
-/// The digest of what a person decides on: state (while paused or inconclusive with its reason), stage, attempt,
-/// step, traffic, wanted share and freeze of the promotion, the verdicts of its newest run and the evidence that
-/// an approval must name. Two views with equal digests differ in nothing of it.
+/// The digest of what a person decides on: state (while paused or inconclusive with its reason), stage,
+/// attempt, step, traffic, wanted share and freeze of the promotion, the verdicts of its newest run and the
+/// evidence that an approval must name. Two views with equal digests differ in nothing of it.
 [[nodiscard]] std::string evidence_shown(const PromotionFacts& facts);
 
-/// "awaiting_approval in canary (attempt 1) at step 2, with 10% of the traffic"; a freeze, a wanted share that is
-/// not applied and the reason of a pause are told too.
+/// "awaiting_approval in canary (attempt 1) at step 2, with 10% of the traffic"; a freeze, a wanted share
+/// that is not applied and the reason of a pause are told too.
 [[nodiscard]] std::string shown_text(const PromotionFacts& facts);
 
 /// What was shown under a digest, for as long as it is remembered: so that a refused decision can say what

@@ -35,7 +35,8 @@ std::optional<double> detail(const ClauseVerdict& verdict, const char* name) {
   return found == verdict.details.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// [p50, p90, p99] of the arm's requests that were answered, by nearest rank; null for fewer than kLeastAnswered.
+/// [p50, p90, p99] of the arm's requests that were answered, by nearest rank; null for fewer than
+/// kLeastAnswered.
 json quantiles(const route::Window& window, bool candidate, double route::Ending::*latency) {
   std::vector<double> values;
   for (const auto& seen : window.observations) {

@@ -13,7 +13,8 @@ namespace driftgate::pipeline {
 /// hard clauses, then those on all traffic and on critical slices.
 inline constexpr std::size_t kMaxLiveClauses = 200;
 
-/// Of fewer answered requests of an arm in a window no latencies are kept: they would be those of single users.
+/// Of fewer answered requests of an arm in a window no latencies are kept: they would be those of single
+/// users.
 inline constexpr std::size_t kLeastAnswered = 5;
 
 /// What a decision of a canary adds to its series: where the ramp was when it was taken, requests and
@@ -21,7 +22,8 @@ inline constexpr std::size_t kLeastAnswered = 5;
 /// test. `progress` is the run's after the decision was noted in it; its share and phase are those before it
 /// is acted on. Body: {"step", "phase", "share_bp", "keys", "exposed_requests", "exposed_keys", "action",
 /// "ttft_ms", "total_ms", "clauses": [[n, clusters, estimate, lower, upper, e_value, e_proof, verdict], …]};
-/// a latency is {"candidate": [p50, p90, p99] | null, "incumbent": …}, null for fewer than kLeastAnswered requests.
+/// a latency is {"candidate": [p50, p90, p99] | null, "incumbent": …}, null for fewer than kLeastAnswered
+/// requests.
 [[nodiscard]] store::LivePoint canary_point(const StageProgress& progress, std::int64_t step,
                                             const stages::CanaryDecision& decision,
                                             const route::Window* window, std::int64_t now_us);

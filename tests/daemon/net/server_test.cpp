@@ -56,6 +56,21 @@ class RestlessFeed : public EventFeed {
   }
 };
 
+/// Passes over much before its one event, without being woken.
+class SearchingFeed : public EventFeed {
+ public:
+  Batch next() override {
+    Batch batch;
+    batch.more = ++looks_ < 100;
+    if (!batch.more) batch.events.push_back({"1", "found", "x"});
+    batch.ended = !batch.more;
+    return batch;
+  }
+
+ private:
+  int looks_ = 0;
+};
+
 /// Pieces "0;", "1;", … and then the end, or a failure.
 class CountingBody : public BodySource {
  public:
@@ -257,6 +272,19 @@ TEST_CASE("wakes that bring a stream nothing do not take its heartbeats away") {
   const std::string bytes =
       test::exchange(server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", ": heartbeat\n\n: heartbeat\n\n");
   CHECK(bytes.find(": heartbeat\n\n: heartbeat\n\n") != std::string::npos);
+}
+
+TEST_CASE("a stream whose source has more is pulled again without a wake-up") {
+  test::TestServer server(
+      [](const Request&) {
+        Response response;
+        response.feed = std::make_shared<SearchingFeed>();
+        return response;
+      },
+      {.heartbeat = std::chrono::hours(1)});
+  const std::string bytes =
+      test::exchange(server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "event: found");
+  CHECK(bytes.find("event: found") != std::string::npos);
 }
 
 TEST_CASE("a deferred answer waits for a wake-up without holding a worker") {

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <future>
+#include <latch>
 #include <nlohmann/json.hpp>
 
 #include "schema/contract/contract.hpp"
@@ -236,6 +238,32 @@ TEST_CASE("a contract is explained beside the text that it is printed as") {
   CHECK(explained["text"].get<std::string>().find("Samples needed to pass") != std::string::npos);
   CHECK(explained == parsed(insight->explain_contract(explained["digest"])));
   CHECK(insight->explain_contract("none").error().code == ErrorCode::not_found);
+}
+
+TEST_CASE("one contract is explained at a time, and nobody waits for it") {
+  Harness h;
+  h.set_up();
+  bool refused = false;
+  for (int round = 0; round < 100 && !refused; ++round) {  // until two requests meet
+    const auto insight = pipeline::stored_insight(*h.store);
+    std::latch both(2);
+    const auto ask = [&] {
+      both.arrive_and_wait();
+      return insight->explain_contract("test");
+    };
+    auto other = std::async(std::launch::async, ask);
+    const auto mine = ask();
+    const auto theirs = other.get();
+    CHECK((mine.has_value() || theirs.has_value()));
+    for (const auto* answer : {&mine, &theirs}) {
+      if (answer->has_value()) continue;
+      refused = true;
+      CHECK(answer->error().code == ErrorCode::unavailable);
+      CHECK(answer->error().message.find("try again in a second") != std::string::npos);
+    }
+    CHECK(insight->explain_contract("test").has_value());
+  }
+  CHECK(refused);
 }
 
 TEST_CASE("two contracts are compared by what they demand") {

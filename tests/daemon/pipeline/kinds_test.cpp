@@ -72,7 +72,7 @@ void whole_life(Harness& h) {
   CHECK(said[0]["actor"] == "olga");
   std::set<std::string> what;
   for (const auto& item : said[0]["body"]["destroyed"]) what.insert(item["what"]);
-  CHECK(what == std::set<std::string>{"canary_memory", "shadow_pairs"});
+  CHECK(what == std::set<std::string>{"canary_memory", "live_series", "shadow_pairs"});
   CHECK(h.pipeline->report(id, "shadow-runtime").has_value());  // the figures stay
 }
 

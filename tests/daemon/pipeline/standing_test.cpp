@@ -267,13 +267,16 @@ TEST_CASE("a refused decision names the reason of a pause, a wanted share and a 
     return refused.error().message;
   };
   const auto paused = message([](auto& one) { one.row.reason = "the router was replaced"; });
-  CHECK(paused.find("it was paused in canary (attempt 1) at step 2, with 50% of the traffic (the reason: The "
-                    "reason.), now it is paused in canary (attempt 1) at step 2, with 50% of the traffic (the "
-                    "reason: The router was replaced.)") != std::string::npos);
-  CHECK(message([](auto& one) { one.runs.back().progress.frozen = true; }).find("at step 2, frozen, with 50%") !=
-        std::string::npos);
-  CHECK(message([](auto& one) { one.runs.back().progress.share_bp = 2'500; })
-            .find("with 50% of the traffic (25% is wanted)") != std::string::npos);
+  CHECK(
+      paused.find("it was paused in canary (attempt 1) at step 2, with 50% of the traffic (the reason: The "
+                  "reason.), now it is paused in canary (attempt 1) at step 2, with 50% of the traffic (the "
+                  "reason: The router was replaced.)") != std::string::npos);
+  CHECK(message([](auto& one) {
+          one.runs.back().progress.frozen = true;
+        }).find("at step 2, frozen, with 50%") != std::string::npos);
+  CHECK(message([](auto& one) {
+          one.runs.back().progress.share_bp = 2'500;
+        }).find("with 50% of the traffic (25% is wanted)") != std::string::npos);
 }
 
 TEST_CASE("a decision on something older is refused with what has changed, as far as it is remembered") {
