@@ -200,7 +200,7 @@ TEST_CASE("the session's cookie is found among others, and two of them are refus
   }
 }
 
-TEST_CASE("a session shares the requests of its token, and failures are counted by address") {
+TEST_CASE("a session shares the requests of its token, and others' failures hold up nobody") {
   Fixture fixture;
   fixture.context.requests_per_second = 1;
   fixture.context.burst = 2;
@@ -220,11 +220,10 @@ TEST_CASE("a session shares the requests of its token, and failures are counted 
   const std::string wrong = "Cookie: driftgate_session=nonsense";
   CHECK(status(wrong, "192.0.2.3") == 401);
   CHECK(status("Authorization: Bearer dg_nonsense", "192.0.2.3") == 401);
-  CHECK(status(wrong, "192.0.2.3") == 429);
-  CHECK(status(wrong, "192.0.2.4") == 401);
+  for (int i = 0; i < 5; ++i)
+    CHECK(status(wrong, "192.0.2.3") == 401);  // behind a proxy all have one address
   fixture.now_us += 1'000'000;
-  CHECK(status(session, "192.0.2.3") == 200);  // who has a session is not held up by others' failures
-  CHECK(status(wrong, "192.0.2.3") == 401);
+  CHECK(status(session, "192.0.2.3") == 200);
 }
 
 TEST_CASE("the page is open to everyone beside the API, and takes no path from it") {
