@@ -88,7 +88,7 @@ std::optional<net::Response> Api::admit_elsewhere(net::RequestHead& head, const 
 
 /// Who asks, if they may; else the answer.
 std::expected<auth::Principal, net::Response> Api::identify(const net::RequestHead& head, auth::Scope scope) {
-  auto principal = authenticate(context_.tokens, head);
+  auto principal = authenticate(context_.tokens, head, context_.server.tls);
   if (!principal) return std::unexpected(problem(principal.error()));
   const auto granted = auth::require(*principal, scope);
   if (!granted) return std::unexpected(problem(granted.error()));

@@ -123,8 +123,10 @@ std::string make_document() {
   document["components"]["securitySchemes"]["session"] = {
       {"type", "apiKey"},
       {"in", "cookie"},
-      {"name", kSessionCookie},
-      {"description", "given by POST /v1/session; everything but GET and HEAD also needs X-CSRF-Token"}};
+      {"name", std::string(kSessionCookie) + "_7433"},
+      {"description", "given by POST /v1/session, named after the port; over TLS it is " +
+                          std::string(kSecureSessionCookie) +
+                          ". Everything but GET and HEAD also needs X-CSRF-Token"}};
   document["components"]["schemas"] = schemas();
   return document.dump(2) + "\n";
 }
