@@ -32,9 +32,9 @@ std::optional<net::Response> check_query(const Route& route, const net::RequestH
   return std::nullopt;
 }
 
-net::Response too_many(std::string_view what) {
-  net::Response response = net::plain_problem(
-      429, "rate_limited", fmt::format("Too many requests {}. Try again in a second.", what));
+net::Response too_many() {
+  net::Response response =
+      net::plain_problem(429, "rate_limited", "Too many requests with this token. Try again in a second.");
   response.headers.push_back({"Retry-After", "1"});
   return response;
 }
@@ -65,9 +65,7 @@ struct Api::Admitted {
 struct Api::PageAsked {};
 
 Api::Api(Context context)
-    : context_(std::move(context)),
-      limiter_(context_.requests_per_second, context_.burst),
-      failures_(context_.requests_per_second, context_.burst) {
+    : context_(std::move(context)), limiter_(context_.requests_per_second, context_.burst) {
   context_.events =
       std::make_shared<EventBoard>(context_.service, context_.evidence, context_.commits, context_.now_us);
 }
@@ -90,16 +88,11 @@ std::optional<net::Response> Api::admit_elsewhere(net::RequestHead& head, const 
 
 /// Who asks, if they may; else the answer.
 std::expected<auth::Principal, net::Response> Api::identify(const net::RequestHead& head, auth::Scope scope) {
-  auto principal = authenticate(context_.tokens, head);
-  if (!principal) {
-    const bool may_fail = failures_.allow(head.remote_address, context_.now_us());
-    return std::unexpected(may_fail ? problem(principal.error())
-                                    : too_many("without a token or session that works from this address"));
-  }
+  auto principal = authenticate(context_.tokens, head, context_.server.tls);
+  if (!principal) return std::unexpected(problem(principal.error()));
   const auto granted = auth::require(*principal, scope);
   if (!granted) return std::unexpected(problem(granted.error()));
-  if (!limiter_.allow(principal->token_id, context_.now_us()))
-    return std::unexpected(too_many("with this token"));
+  if (!limiter_.allow(principal->token_id, context_.now_us())) return std::unexpected(too_many());
   return std::move(*principal);
 }
 

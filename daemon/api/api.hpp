@@ -38,8 +38,7 @@ class Api final : public net::Handler {
               std::int64_t started_us);
 
   Context context_;
-  RateLimiter limiter_;   ///< by token
-  RateLimiter failures_;  ///< requests without a token that works, by address
+  RateLimiter limiter_;  ///< by token
 };
 
 }  // namespace driftgate::api

@@ -59,8 +59,8 @@ Reply entry_page_response(const Call& call, const schema::Result<evidence::Entry
 }
 
 schema::Result<void> note_read(Context& context, const Call& call, std::string what) {
-  if (!call.query("after").empty()) return {};
-  for (const auto& [name, value] : call.request.query) what += fmt::format(" {}={}", name, value);
+  for (const auto& [name, value] : call.request.query)
+    if (name != "after") what += fmt::format(" {}={}", name, value);
   return context.evidence.note_read(call.principal.name, what);
 }
 

@@ -17,7 +17,8 @@ namespace driftgate::api {
 [[nodiscard]] schema::Result<evidence::EntryFilter> filter_of(const Call& call);
 /// {"items": […], "next", "tree_size"} with the entries' exact bytes, and `Link: rel="next"`.
 [[nodiscard]] Reply entry_page_response(const Call& call, const schema::Result<evidence::EntryPage>& page);
-/// Records who read what: the operation with its parameters. Only the first page of a list is recorded.
+/// Records who read what: the operation with its parameters but for `after`. A cursor may be made up, so each
+/// page is a read; those of one question count as its repetitions.
 [[nodiscard]] schema::Result<void> note_read(Context& context, const Call& call, std::string what);
 
 }  // namespace driftgate::api

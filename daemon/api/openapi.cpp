@@ -15,6 +15,11 @@ Json schema_ref(std::string_view name) {
   return {{"$ref", "#/components/schemas/" + std::string(name)}};
 }
 
+/// It takes a token alone: no session opens another one.
+bool opens_session(const Route& route) {
+  return route.id == "openSession";
+}
+
 Json parameters_of(const Route& route) {
   Json parameters = Json::array();
   std::string_view rest = route.path;
@@ -36,6 +41,12 @@ Json parameters_of(const Route& route) {
          {"description",
           "a repeated request with the same key and body gets the stored answer; another body gets a 422"},
          {"schema", {{"type", "string"}, {"maxLength", store::kMaxIdempotencyKeyBytes}}}});
+  const bool changes = route.method != "GET" && route.method != "HEAD";
+  if (route.scope && changes && !opens_session(route))
+    parameters.push_back({{"name", "X-CSRF-Token"},
+                          {"in", "header"},
+                          {"description", "with a session's cookie: `csrf` of GET /v1/session"},
+                          {"schema", {{"type", "string"}}}});
   return parameters;
 }
 
@@ -58,7 +69,9 @@ Json operation_of(const Route& route) {
   Json operation{{"operationId", route.id}, {"tags", {route.tag}}, {"summary", route.summary}};
   if (route.scope) {
     operation["description"] = "Scope: " + std::string(auth::to_string(*route.scope)) + ".";
-    operation["security"] = {{{"bearer", Json::array()}}, {{"session", Json::array()}}};
+    operation["security"] = Json::array();
+    operation["security"].push_back(Json{{"bearer", Json::array()}});
+    if (!opens_session(route)) operation["security"].push_back(Json{{"session", Json::array()}});
   } else {
     operation["security"] = Json::array();
   }
@@ -110,8 +123,10 @@ std::string make_document() {
   document["components"]["securitySchemes"]["session"] = {
       {"type", "apiKey"},
       {"in", "cookie"},
-      {"name", kSessionCookie},
-      {"description", "given by POST /v1/session; everything but GET and HEAD also needs X-CSRF-Token"}};
+      {"name", std::string(kSessionCookie) + "_7433"},
+      {"description", "given by POST /v1/session, named after the port; over TLS it is " +
+                          std::string(kSecureSessionCookie) +
+                          ". Everything but GET and HEAD also needs X-CSRF-Token"}};
   document["components"]["schemas"] = schemas();
   return document.dump(2) + "\n";
 }

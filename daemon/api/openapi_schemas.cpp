@@ -151,6 +151,8 @@ constexpr std::string_view kSchemas = R"json({
 "StageRun": {"type": "object", "required": ["stage", "attempt", "state"], "properties": {
   "stage": {"type": "string", "enum": ["offline-numeric", "statistical-slice", "shadow-runtime", "canary"]},
   "attempt": {"type": "integer"}, "state": {"type": "string"}, "verdict": {"type": ["string", "null"]},
+  "started_us": {"type": "integer"}, "ended_us": {"type": ["integer", "null"]},
+  "report_digest": {"type": ["string", "null"], "description": "of its report, once there is one"},
   "counts": {"type": "object", "description": "verdicts by kind", "properties": {"pass": {"type": "integer"},
     "violated": {"type": "integer"}, "inconclusive": {"type": "integer"}, "error": {"type": "integer"}}},
   "summary": {"type": ["string", "object", "null"]}, "progress": {"type": ["object", "null"]}}},
@@ -244,7 +246,8 @@ constexpr std::string_view kSchemas = R"json({
       "properties": {"row": {"type": "integer"}, "value": {"$ref": "#/components/schemas/Figure"},
         "upper": {"$ref": "#/components/schemas/Figure"}, "sequence": {"type": "integer"}, "id": {"type": "string"},
         "position": {"type": "integer"}, "token": {"type": "integer"}, "token_text": {"type": ["string", "null"]},
-        "slice": {"type": "string"}}}}}},
+        "slice": {"type": "string"},
+        "kl_before": {"$ref": "#/components/schemas/Figure"}, "kl_after": {"$ref": "#/components/schemas/Figure"}}}}}},
 
 "ContractExplanation": {"type": "object", "required": ["digest", "name", "yaml", "lint", "clauses", "stages", "text"],
   "properties": {"digest": {"$ref": "#/components/schemas/Digest"}, "name": {"type": "string"},

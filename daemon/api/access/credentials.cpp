@@ -11,6 +11,8 @@ namespace {
 using schema::ErrorCode;
 using schema::fail;
 
+constexpr std::size_t kMaxPortDigits = 5;
+
 schema::Result<auth::Principal> of_bearer(TokenPort& tokens, std::string_view value) {
   constexpr std::string_view kBearer = "Bearer ";
   if (value.size() < kBearer.size() || !base::equal_ignoring_case(value.substr(0, kBearer.size()), kBearer))
@@ -40,7 +42,25 @@ schema::Result<void> check_csrf(const net::RequestHead& head, std::string_view c
 
 }  // namespace
 
-schema::Result<std::optional<std::string_view>> session_cookie(const net::RequestHead& head) {
+bool is_secure(const net::RequestHead& head, bool tls) {
+  if (tls) return true;
+  const std::string_view protocols = head.header("x-forwarded-proto").value_or("");
+  // A chain of proxies lists what each was asked over, the browser's first.
+  return base::equal_ignoring_case(base::trimmed(protocols.substr(0, protocols.find(','))), "https");
+}
+
+std::string session_cookie_name(const net::RequestHead& head, bool tls) {
+  if (is_secure(head, tls)) return std::string(kSecureSessionCookie);
+  const std::string_view host = head.header("host").value_or("");
+  const std::size_t colon = host.rfind(':');
+  const std::string_view port = colon == std::string_view::npos ? std::string_view{} : host.substr(colon + 1);
+  const bool number = !port.empty() && port.size() <= kMaxPortDigits &&
+                      port.find_first_not_of("0123456789") == std::string_view::npos;
+  return number ? fmt::format("{}_{}", kSessionCookie, port) : std::string(kSessionCookie);
+}
+
+schema::Result<std::optional<std::string_view>> session_cookie(const net::RequestHead& head, bool tls) {
+  const std::string name = session_cookie_name(head, tls);
   std::optional<std::string_view> found;
   for (const net::Header& header : head.headers) {
     if (!base::equal_ignoring_case(header.name, "cookie")) continue;
@@ -50,20 +70,20 @@ schema::Result<std::optional<std::string_view>> session_cookie(const net::Reques
       const std::string_view pair = base::trimmed(rest.substr(0, end));
       rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
       const std::size_t equals = pair.find('=');
-      if (equals == std::string_view::npos || pair.substr(0, equals) != kSessionCookie) continue;
+      if (equals == std::string_view::npos || pair.substr(0, equals) != name) continue;
       if (found)
-        return fail(ErrorCode::unauthenticated,
-                    fmt::format("more than one cookie '{}': clear this site's cookies and sign in again",
-                                kSessionCookie));
+        return fail(
+            ErrorCode::unauthenticated,
+            fmt::format("more than one cookie '{}': clear this site's cookies and sign in again", name));
       found = pair.substr(equals + 1);
     }
   }
   return found;
 }
 
-schema::Result<auth::Principal> authenticate(TokenPort& tokens, const net::RequestHead& head) {
+schema::Result<auth::Principal> authenticate(TokenPort& tokens, const net::RequestHead& head, bool tls) {
   if (const auto value = head.header("authorization")) return of_bearer(tokens, *value);
-  const auto cookie = TRY(session_cookie(head));
+  const auto cookie = TRY(session_cookie(head, tls));
   if (!cookie)
     return fail(ErrorCode::unauthenticated,
                 "no token: send 'Authorization: Bearer dg_…' (driftgate token issue)");

@@ -23,6 +23,8 @@ Reply stream_all(Context& context, const Call& call) {
   const auto after = TRY(header ? number_of(*header, "Last-Event-ID") : number_of(call, "after"));
   net::Response response = text_response("", "text/event-stream");
   const auto seen = auth::require(call.principal, Scope::auditor) ? FeedOf::entries : FeedOf::states;
+  // Without the place, which is another one each time: a stream that is resumed is the same read.
+  if (after && seen == FeedOf::entries) TRY(context.evidence.note_read(call.principal.name, "events"));
   response.feed = live_feed(context.events, context.server, after, seen);
   return response;
 }

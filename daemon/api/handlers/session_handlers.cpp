@@ -29,17 +29,22 @@ json session_json(const Context& context, const auth::Principal& principal, json
           {"server", {{"version", context.server.version}, {"started_us", context.server.started_us}}}};
 }
 
-/// Whether the browser reached the daemon over TLS. What a client says of a proxy counts for its own cookie
-/// alone.
-bool is_secure(const Context& context, const net::RequestHead& head) {
-  return context.server.tls || head.header("x-forwarded-proto") == "https";
-}
-
 /// An empty value with no time to live clears the cookie.
 net::Header cookie_header(const Context& context, const Call& call, std::string_view value,
                           std::int64_t seconds) {
-  return {"Set-Cookie", fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{}", kSessionCookie,
-                                    value, seconds, is_secure(context, call.request) ? "; Secure" : "")};
+  const bool tls = context.server.tls;
+  return {"Set-Cookie", fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{}",
+                                    session_cookie_name(call.request, tls), value, seconds,
+                                    is_secure(call.request, tls) ? "; Secure" : "")};
+}
+
+/// The session that the browser had, whose cookie the new one takes the place of. Nothing that comes in its
+/// cookie keeps anyone from signing in.
+void end_session_before(const Context& context, const Call& call) {
+  const auto cookie = session_cookie(call.request, context.server.tls);
+  if (!cookie || !*cookie) return;
+  const auto before = context.tokens.authenticate_session(**cookie);
+  if (before) (void)context.tokens.end_session(*before);
 }
 
 Reply post_session(Context& context, const Call& call) {
@@ -47,6 +52,7 @@ Reply post_session(Context& context, const Call& call) {
     return fail(ErrorCode::invalid_argument,
                 "POST /v1/session takes no body, only the token in Authorization");
   const auto opened = TRY(context.tokens.open_session(call.principal));
+  end_session_before(context, call);
   auth::Principal principal = call.principal;
   principal.expires_us = opened.expires_us;
   net::Response response =
@@ -60,7 +66,7 @@ Reply post_session(Context& context, const Call& call) {
 Reply get_session(Context& context, const Call& call) {
   json csrf = nullptr;
   if (!call.principal.session_id.empty()) {
-    const auto cookie = TRY(session_cookie(call.request));
+    const auto cookie = TRY(session_cookie(call.request, context.server.tls));
     csrf = auth::csrf_token(cookie.value_or(""));
   }
   return json_response(200, session_json(context, call.principal, std::move(csrf)).dump());

@@ -120,7 +120,7 @@ class Follower {
  private:
   void follow() {
     const StreamHooks hooks{.on_bytes = [this] { return heard(); },
-                            .on_cut = [this](const std::string& why) { lost(why); },
+                            .on_cut = [this](const std::string& why) { return lost(why); },
                             .max_resumes = std::numeric_limits<int>::max()};
     auto result = client_.follow(
         path_, [this](const net::SseEvent& event) { return take(event); }, hooks);
@@ -155,10 +155,11 @@ class Follower {
     return !stopped_;
   }
 
-  void lost(const std::string& why) {
+  bool lost(const std::string& why) {
     const std::lock_guard lock(mutex_);
     watched_.lost(why);
     tell();
+    return !stopped_;
   }
 
   void tell() {

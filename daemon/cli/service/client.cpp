@@ -211,7 +211,7 @@ Result<void> Client::follow(const std::string& target,
     if (++resumes > hooks.max_resumes)
       return fail(ErrorCode::unavailable,
                   fmt::format("no daemon answers at {}: the event stream was interrupted", url_.base()));
-    if (hooks.on_cut) hooks.on_cut(why_cut(response));
+    if (hooks.on_cut && !hooks.on_cut(why_cut(response))) return {};
     std::this_thread::sleep_for(resumes > kQuickResumes ? kSlowResumePause : kResumePause);
   }
 }

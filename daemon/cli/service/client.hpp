@@ -23,7 +23,8 @@ struct ConnectionArgs {
 /// What else is told of a stream that is followed.
 struct StreamHooks {
   std::function<bool()> on_bytes{};  ///< something came, if only a heartbeat; false ends the following
-  std::function<void(const std::string& why)> on_cut{};  ///< the connection broke and is tried again
+  /// The connection broke and is tried again, unless this returns false.
+  std::function<bool(const std::string& why)> on_cut{};
   int max_resumes = 20;  ///< attempts in a row without an event; those after the 20th come each 2 s
 };
 
@@ -48,9 +49,9 @@ class Client {
   [[nodiscard]] schema::Result<std::string> change(const std::string& method, const std::string& target,
                                                    std::int64_t revision, std::string body = {});
 
-  /// Follows an event stream until its `end` event, until `on_event` returns false, or until an error that a
-  /// retry cannot resolve. A connection that is interrupted, or was and is answered with 429, 502, 503 or
-  /// 504, is resumed after the last id, at most `max_resumes` times in a row without an event.
+  /// Follows an event stream until its `end` event, until `on_event` or a hook returns false, or until an
+  /// error that a retry cannot resolve. A connection that is interrupted, or was and is answered with 429,
+  /// 502, 503 or 504, is resumed after the last id, at most `max_resumes` times in a row without an event.
   schema::Result<void> follow(const std::string& target,
                               const std::function<bool(const net::SseEvent&)>& on_event,
                               const StreamHooks& hooks = {});

@@ -108,6 +108,10 @@ schema::Result<int> status_of_all(const ConnectionArgs& connection, Client& clie
   const bool draws = !connection.json && !connection.plain && live::can_draw();
   auto answer = whole_status(client);
   if (!answer && answer.error().code == schema::ErrorCode::not_found) {
+    if (connection.json)
+      return schema::fail(schema::ErrorCode::unsupported,
+                          "the daemon is older than this command and has no GET /v1/status, which "
+                          "`status --json` prints: update the daemon, or ask it for GET /v1/models");
     const auto models = client.get("/v1/models?limit=500");
     if (!draws)
       return print_answer(connection, models, [&](const json& page) { return models_text(client, page); });

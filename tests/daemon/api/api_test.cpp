@@ -200,14 +200,16 @@ TEST_CASE("pages carry a cursor and a Link that keeps the filters") {
     CHECK(fixture.call("GET", std::string("/v1/models?limit=") + limit, "viewer").status == 400);
 }
 
-TEST_CASE("reading evidence is itself recorded, once for a query and not for each page") {
+TEST_CASE("reading evidence is itself recorded, and each page as the same question") {
   Fixture fixture;
   const auto first = fixture.call("GET", "/v1/evidence?limit=4&kind=state_changed", "auditor");
   CHECK(json::parse(first.body)["items"].size() == 4);
   CHECK(json::parse(first.body)["tree_size"] == 10);
   const auto next = json::parse(first.body)["next"].get<std::string>();
-  CHECK(fixture.call("GET", "/v1/evidence?limit=4&after=" + next, "auditor").status == 200);
-  CHECK(fixture.evidence.reads == std::vector<std::string>{"auditor entries limit=4 kind=state_changed"});
+  const std::string again = "/v1/evidence?limit=4&kind=state_changed&after=";
+  CHECK(fixture.call("GET", again + next, "auditor").status == 200);
+  CHECK(fixture.call("GET", again + "0", "auditor").status == 200);
+  CHECK(fixture.evidence.reads == std::vector<std::string>(3, "auditor entries limit=4 kind=state_changed"));
   CHECK(fixture.call("GET", "/v1/evidence?kind=nonsense", "auditor").status == 400);
   CHECK(fixture.call("GET", "/v1/evidence?order=up", "auditor").status == 400);
   CHECK(fixture.call("GET", "/v1/evidence/99", "auditor").status == 404);

@@ -24,7 +24,7 @@ constexpr const char* kDistribution =
     R"({"metric":"tv","slice":"","rows":10,"candidate":{"unit":"rows","n":10,"edges":[0.1,0.2],"cdf":[0.5,1],)"
     R"("mean":0.15,"quantiles":{"0.5":0.1}},"floors":{"train":null,"inf":null},"by":{"slice":"","position":[)"
     R"({"from":0,"to":1,"rows":10,"mean":0.15}],"entropy":[],"probability":[]},"worst":[{"row":1,"value":0.2,)"
-    R"("sequence":1,"id":"a","position":0,"token":7,"token_text":null,"slice":""}]})";
+    R"("sequence":1,"id":"a","position":0,"token":7,"token_text":null,"slice":"","kl_before":0.1,"kl_after":"NaN"}]})";
 
 schema::Result<pipeline::View> known(const std::string& asked, const std::string& name, std::string json) {
   if (asked == name) return pipeline::View{name, 1, false, std::move(json)};

@@ -232,6 +232,16 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a stream of whole entries from a given place on is recorded as a read of the log") {
+  Fixture fixture;
+  REQUIRE(fixture.call("GET", "/v1/events?after=0", "viewer").feed);
+  REQUIRE(fixture.call("GET", "/v1/events", "auditor").feed);
+  CHECK(fixture.evidence.reads.empty());
+  REQUIRE(fixture.call("GET", "/v1/events?after=0", "auditor").feed);
+  REQUIRE(fixture.call("GET", "/v1/events", "auditor", {}, {{"Last-Event-ID", "8"}}).feed);
+  CHECK(fixture.evidence.reads == std::vector<std::string>(2, "auditor events"));
+}
+
 TEST_CASE("the route streams to viewers without actors, to auditors whole, and ends with the token") {
   Fixture fixture;
   for (const char* scopes : {"viewer", "operator", "auditor", "admin"}) {

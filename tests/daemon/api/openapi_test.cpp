@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cctype>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -52,5 +53,23 @@ TEST_CASE("operation ids are unique and every route is in the document") {
     CHECK(ids.insert(route.id).second);
     CHECK(document["paths"].contains(std::string(route.path)));
     CHECK_FALSE(route.answers.empty());
+  }
+}
+
+TEST_CASE("what changes something takes the token of a session, which signing in does not") {
+  const json document = json::parse(openapi_document());
+  for (const auto& route : driftgate::api::routes()) {
+    CAPTURE(route.id);
+    std::string method(route.method);
+    for (char& c : method) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const json operation = document["paths"][std::string(route.path)][method];
+    bool taken = false;
+    for (const auto& parameter : operation.value("parameters", json::array()))
+      taken = taken || (parameter["name"] == "X-CSRF-Token" && parameter["in"] == "header");
+    bool session = false;
+    for (const auto& scheme : operation["security"]) session = session || scheme.contains("session");
+    const bool signs_in = route.id == "openSession";
+    CHECK(session == (route.scope.has_value() && !signs_in));
+    CHECK(taken == (session && route.method != "GET"));
   }
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 #include "daemon/cli/exit_codes.hpp"
@@ -248,6 +249,24 @@ TEST_CASE("an event stream that is cut is taken up again behind the last event t
   CHECK(has(ran.out, "note"));
   CHECK(has(ran.out, "aborted"));
   CHECK(daemon.requests().size() == 2);
+}
+
+TEST_CASE("a stream that breaks is not taken up again when its reader has left") {
+  ScriptedDaemon daemon;
+  daemon.stream("GET /v1/promotions/pr-1/events", "id: 41\nevent: entry\ndata: {\"seq\":41}\n\n");
+  auto client = cli::Client::open({.url = daemon.url(), .token_file = file_with("dg_token")});
+  REQUIRE(client);
+  int cuts = 0;
+  const cli::StreamHooks hooks{.on_cut =
+                                   [&](const std::string&) {
+                                     ++cuts;
+                                     return false;
+                                   },
+                               .max_resumes = std::numeric_limits<int>::max()};
+  CHECK(client->follow(
+      "/v1/promotions/pr-1/events", [](const net::SseEvent&) { return true; }, hooks));
+  CHECK(cuts == 1);
+  CHECK(daemon.requests().size() == 1);
 }
 
 TEST_CASE("a daemon that restarts under a stream is waited for, one that refuses from the beginning is not") {

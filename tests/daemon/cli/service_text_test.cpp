@@ -63,7 +63,7 @@ TEST_CASE("lists are tables with a dash where there is nothing, and a sentence w
   CHECK(printed("GET /v1/schedules?limit=500", R"({"items":[]})", {"schedule", "list"}) ==
         "There are no schedules yet.\n");
   CHECK(
-      has(printed("GET /v1/models?limit=500", R"({"items":[]})", {"status"}), "driftgate model create NAME"));
+      has(printed("GET /v1/status?limit=500", R"({"items":[]})", {"status"}), "driftgate model create NAME"));
 }
 
 TEST_CASE("a list of other things than were asked for is printed as far as it goes and is no fault") {
