@@ -42,7 +42,7 @@ function About({ of, byName }: { of: Contract; byName: boolean }) {
         ['Digest', <Digest>{of.digest}</Digest>],
         ['Registered', <Time us={of.registered_us} none="–" />],
         ['By', <Name>{of.registrant}</Name>],
-        ['Promotions under it', <Link to={`/?contract=${encodeURIComponent(of.digest)}`}>show them</Link>],
+        ['Promotions under it', <Link to={`/?show=all&contract=${encodeURIComponent(of.digest)}`}>show them</Link>],
         ...(may('auditor') ? [['Evidence', <Link to={`/evidence?contract=${encodeURIComponent(of.digest)}`}>entries about it</Link>] as [string, preact.ComponentChildren]] : []),
       ]} />
     </>
