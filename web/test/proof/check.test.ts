@@ -116,12 +116,17 @@ test('rollback, fork and continuation', () => {
   const rollback = step(at(20), kept(30));
   assert.equal(rollback.state, 'broken');
   assert.match(rollback.text, /Rollback/);
+  const since = (consistency: unknown, before = kept(30)) => checkEntry(at(20, { consistency }), { ...pinned, kept: before, isKeptSince: true });
+  assert.deepEqual([since(log.consistency(20, 30)).continuity, since(log.consistency(20, 30)).state], ['before', 'good'], 'kept after this was asked for');
+  assert.deepEqual([since(undefined).continuity, since(undefined).state], ['unproven', 'open']);
+  assert.equal(since(log.consistency(19, 30)).continuity, 'fork');
   const fork = new TestLog([...fixtures().entries.slice(0, 9), '{"other":1}', ...fixtures().entries.slice(10)], log.key);
   for (const consistency of [log.consistency(11, 20), fork.consistency(11, 20), { from: 11, to: 20, path: 'x' }, { from: 'x' }]) {
     const forked = step(at(20, { consistency }), kept(11, fork));
     assert.equal(forked.state, 'broken');
     assert.match(forked.text, /Fork/);
   }
+  assert.equal(since(log.consistency(20, 30), kept(30, fork)).continuity, 'fork');
   const { path } = log.consistency(11, 20);
   path.forEach((_, i) => {
     const changed = path.map((one, j) => (i === j ? one.replace(/.$/, (digit) => (digit === '0' ? '1' : '0')) : one));
