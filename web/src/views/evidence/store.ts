@@ -235,12 +235,15 @@ async function gather(seq: number, entry: LogEntry | undefined): Promise<{ proof
     const [proof, contract] = await Promise.all([request<unknown>(`/v1/log/proof/${seq}`), contractOf(entry)]);
     return { proof, rule: { contract } };
   }
-  const verdicts = range.count === 0 ? [] : await verdictsFrom(entry, range.first, range.count);
+  const [verdicts, contract] = await Promise.all([
+    range.count === 0 ? [] : verdictsFrom(entry, range.first, range.count),
+    contractOf(entry),
+  ]);
   for (let tried = 1; ; tried++) {
     const last = await request<unknown>(`/v1/log/proof/${seq}`);
     const first = range.count === 0 ? last : await request<unknown>(`/v1/log/proof/${range.first}`);
     const isOneTree = readProof(first)?.treeSize === readProof(last)?.treeSize;
-    if (isOneTree || tried === TRIES) return { proof: last, rule: { ...(verdicts ? { verdicts } : {}), proofs: { first, last } } };
+    if (isOneTree || tried === TRIES) return { proof: last, rule: { contract, ...(verdicts ? { verdicts } : {}), proofs: { first, last } } };
   }
 }
 
