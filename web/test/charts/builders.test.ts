@@ -154,7 +154,7 @@ test('a rate without limits gets those of its counts, which hold the estimate an
   const widths = [0, 1, 2].map((at) => (model.ys[1]?.[at] as number) - (model.ys[2]?.[at] as number));
   assert.ok(widths[0]! > widths[1]! && widths[1]! > widths[2]!, String(widths));
   assert.ok((model.ys[2]?.[2] as number) < 0.1 && (model.ys[1]?.[2] as number) > 0.1);
-  assert.match(model.summary, /made from the counts/);
+  assert.match(model.summary, /computed by this page from the counts/);
   const ratio = readSeries({ clauses: [{ ...answer.clauses[0], limit_kind: 'max_ratio', points }] }).clauses[0]!;
   assert.equal(confidenceModel(ratio).bands.length, 0);
 });
