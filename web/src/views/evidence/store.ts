@@ -10,7 +10,7 @@ import { readHead, sameHead, type SignedHead } from '../../proof/note';
 import { type RuleMaterial, verdictsOf } from '../../proof/rule_step';
 import { listItems } from '../../proof/split';
 import type { Step } from '../../proof/steps';
-import { judgeSignature, keysText, NoKeys, parseKeys, type Rotation, type Signed, type TrustedKey } from '../../proof/trust';
+import { judgeSignature, keysText, NoKeys, parseKeys, parseStoredKeys, type Rotation, type Signed, type TrustedKey } from '../../proof/trust';
 
 const PAGE = 500;
 const TRIES = 3;
@@ -41,7 +41,7 @@ export const keptChanges = signal(0);
 /** The keys that the person pinned, as far as they can be read. */
 export const pinnedKeys = computed<TrustedKey[]>(() => {
   try {
-    return pinnedText.value === '' ? [] : parseKeys(pinnedText.value);
+    return pinnedText.value === '' ? [] : parseStoredKeys(pinnedText.value);
   } catch (error) {
     if (error instanceof NoKeys) return [];
     throw error;
