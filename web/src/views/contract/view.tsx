@@ -8,6 +8,7 @@ import { ErrorBox, Facts, Loaded, PageHead, Section } from '../../ui/page';
 import { Time } from '../../ui/time';
 import { may } from '../../api/session';
 import { Compare } from './compare';
+import { readExplanation } from './explain';
 import { ContractText, type Explanation } from './text';
 import { WhatIf } from './what_if';
 
@@ -15,7 +16,7 @@ export default function View({ params, query }: ViewProps) {
   const wanted = params['contract'] ?? '';
   const path = `/v1/contracts/${encodeURIComponent(wanted)}`;
   const contract = useResource<Contract>(path);
-  const explained = useResource<Explanation>(`${path}/explain`);
+  const explained = useResource<Explanation>(`${path}/explain`, { read: readExplanation });
   const others = useResource<Page<Contract>>('/v1/contracts?limit=500');
   const found = contract.data;
   return (
