@@ -172,7 +172,8 @@ export class Mock {
     }
     this.streams.add(stream);
     this.server.emit('stream');
-    response.on('close', () => { this.streams.delete(stream); this.server.emit('stream'); });
+    const beat = setInterval(() => response.write(':\n\n'), 15_000);
+    response.on('close', () => { clearInterval(beat); this.streams.delete(stream); this.server.emit('stream'); });
   }
 
   page(request, response, url) {

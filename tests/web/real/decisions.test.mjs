@@ -117,7 +117,7 @@ for (const [device, options] of Object.entries({ desk: {}, 'phone, dark': { view
   }, options);
 }
 
-realTest('the figures of the page are those of the report', async ({ page, url }) => {
+realTest('every clause of the report stands on the page, and the ramp has its points', async ({ page, url }) => {
   await openAs(page, url, bearer('vera'), `/p/${first}`);
   const report = await api(info, 'vera', 'GET', `/v1/promotions/${first}/stages/canary/report`);
   const { points } = await api(info, 'vera', 'GET', `/v1/promotions/${first}/series`);
@@ -128,7 +128,7 @@ realTest('the figures of the page are those of the report', async ({ page, url }
 realTest('the worst slice in one click', async ({ page, url }) => {
   await openAs(page, url, bearer('vera'), `/p/${first}`);
   await page.getByRole('link', { name: /worst slice/i }).first().click();
-  await page.waitForURL(/\/slices/);
+  await page.waitForURL(/\/slices\?.*slice=/);
   await page.getByText(/language=/).first().waitFor();
 });
 

@@ -1,6 +1,6 @@
 // Requests to /v1 of the host that the page came from: cookie, CSRF token, problems, and the end of a session.
 
-import { csrfToken, renewSession, sessionEnded } from './session';
+import { csrfToken, renewSession, session, sessionEnded } from './session';
 
 /** An RFC 9457 problem, or what stands for one when no answer came (status 0, code `unreachable`). */
 export class Problem extends Error {
@@ -46,21 +46,24 @@ export async function request<T>(path: string, options: RequestOptions = {}): Pr
 export async function requestAnswer<T>(path: string, options: RequestOptions = {}): Promise<Answer<T>> {
   const response = await respond(path, options);
   const type = response.headers.get('Content-Type') ?? '';
-  const value = response.status === 204 ? undefined : type.includes('json') ? await response.json() : await response.text();
+  const value = response.status === 204 ? undefined : await bodyOf(response, () => (type.includes('json') ? response.json() : response.text()));
   return { value: value as T, etag: response.headers.get('ETag') };
 }
 
 /** The answer's exact text (an entry whose bytes are hashed, a signed note, a bundle). */
 export async function requestText(path: string, options: RequestOptions = {}): Promise<string> {
-  return (await respond(path, options)).text();
+  const response = await respond(path, options);
+  return bodyOf(response, () => response.text());
 }
 
 /** The answer's exact bytes. */
 export async function requestBytes(path: string, options: RequestOptions = {}): Promise<Uint8Array> {
-  return new Uint8Array(await (await respond(path, options)).arrayBuffer());
+  const response = await respond(path, options);
+  return new Uint8Array(await bodyOf(response, () => response.arrayBuffer()));
 }
 
-/** The answer itself, for what is read as it arrives; the 30 s limit does not apply. Throws as request does. */
+/** The answer itself, for what is read as it arrives: then it must be `unlimited`, since the 30 s hold for the body too.
+ * Throws as request does. */
 export async function respond(path: string, options: RequestOptions & { unlimited?: boolean } = {}): Promise<Response> {
   const response = await attempt(path, options);
   if (response.ok) return response;
@@ -71,7 +74,12 @@ export async function respond(path: string, options: RequestOptions & { unlimite
   }
   // Another tab may have signed in anew, which leaves this one with an old CSRF token. The request had no effect.
   const writes = !!options.method && options.method !== 'GET' && options.method !== 'HEAD';
+  const who = session.value?.token;
   if (problem.status === 403 && writes && (await renewSession())) {
+    // Nothing that one person decided is sent in the name of another.
+    if (session.value?.token !== who) {
+      throw new Problem(409, 'other_session', 'Another person has signed in in this browser. Nothing was sent. Look again.');
+    }
     const again = await attempt(path, options);
     if (again.ok) return again;
     throw await problemOf(again);
@@ -97,22 +105,44 @@ async function attempt(path: string, options: RequestOptions & { unlimited?: boo
   const stop = () => limit.abort();
   options.signal?.addEventListener('abort', stop, { once: true });
   if (options.signal?.aborted) limit.abort();
-  try {
-    return await fetch(path, {
-      method, headers, body, signal: limit.signal, credentials: 'same-origin', cache: 'no-store', redirect: 'error',
-    });
-  } catch (error) {
-    if (options.signal?.aborted) throw error;
-    const late = limit.signal.aborted;
-    throw new Problem(0, 'unreachable', late ? `The daemon did not answer within ${REQUEST_LIMIT_MS / 1000} s.` : 'The daemon could not be reached.');
-  } finally {
+  const release = () => {
     clearTimeout(timer);
     if (!options.unlimited) options.signal?.removeEventListener('abort', stop);
+  };
+  const explain = (error: unknown) => {
+    if (options.signal?.aborted) return error;
+    const late = limit.signal.aborted;
+    return new Problem(0, 'unreachable', late ? `The daemon did not answer within ${REQUEST_LIMIT_MS / 1000} s.` : 'The daemon could not be reached.');
+  };
+  try {
+    const response = await fetch(path, {
+      method, headers, body, signal: limit.signal, credentials: 'same-origin', cache: 'no-store', redirect: 'error',
+    });
+    bodies.set(response, { release, explain });
+    return response;
+  } catch (error) {
+    release();
+    throw explain(error);
+  }
+}
+
+/** What ends the limits of an answer, and what says why its body did not come. */
+const bodies = new WeakMap<Response, { release: () => void; explain: (error: unknown) => unknown }>();
+
+/** Reads the body of an answer, under the limits of its request. */
+async function bodyOf<T>(response: Response, read: () => Promise<T>): Promise<T> {
+  const limits = bodies.get(response);
+  try {
+    return await read();
+  } catch (error) {
+    throw error instanceof SyntaxError || !limits ? error : limits.explain(error);
+  } finally {
+    limits?.release();
   }
 }
 
 async function problemOf(response: Response): Promise<Problem> {
-  const text = await response.text().catch(() => '');
+  const text = await bodyOf(response, () => response.text()).catch(() => '');
   try {
     const body = JSON.parse(text) as Partial<Problem> & { detail?: string };
     return new Problem(response.status, String(body.code ?? 'unknown'), String(body.detail ?? response.statusText),

@@ -4,7 +4,7 @@
 import { respond, asProblem } from './client';
 import { awaySince, comebacks, connection, daemon, emit, liveFault, restarted, treeSize } from './events';
 import { leadership, type Leadership } from './leader';
-import { announceBy, onSessionChange, sessionChangedElsewhere, signedState } from './session';
+import { announceBy, onSessionChange, session, sessionChangedElsewhere, signedState } from './session';
 import { SseParser, type SseEvent } from './sse';
 import type { Entry, PromotionItem, Server } from './types';
 
@@ -20,6 +20,8 @@ const HIDDEN_GRACE_MS = 2000;
 const SILENCE_MS = 40_000;
 /** After a longer absence everything is read anew rather than every event made up for. */
 const RESUME_MS = 10 * 60_000;
+/** Two heartbeats that did not come. */
+const OLD_MS = 32_000;
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 
 let lastSeq: number | null = null;
@@ -29,14 +31,21 @@ let leader: Leadership | null = null;
 let leading = false;
 let hiddenTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** Starts to take part; called once. */
-export function startLive(): void {
-  leader = leadership();
+/** Whose the stream is: another person's begins anew, since people see different things. */
+let streamOf: string | undefined;
+
+/** Hears from other tabs and tells them of sign-ins. Called once, before this tab signs anybody in. */
+export function joinTabs(): void {
   if (typeof BroadcastChannel !== 'undefined') {
     channel = new BroadcastChannel('driftgate');
     channel.onmessage = (message: MessageEvent<Message>) => hear(message.data);
   }
   announceBy((what) => tell({ kind: 'session', what }));
+}
+
+/** Starts to take part in reading the stream; called once, after joinTabs. */
+export function startLive(): void {
+  leader = leadership();
   onSessionChange(follow);
   document.addEventListener('visibilitychange', follow);
   addEventListener('pagehide', () => leader?.withdraw());
@@ -50,7 +59,13 @@ function follow(): void {
   if (signedState.value !== 'in') {
     leader?.withdraw();
     lastSeq = null;
+    streamOf = undefined;
     return;
+  }
+  if (streamOf !== session.value?.token) {
+    leader?.withdraw();
+    lastSeq = null;
+    streamOf = session.value?.token;
   }
   if (document.hidden) {
     hiddenTimer = setTimeout(() => leader?.withdraw(), HIDDEN_GRACE_MS);
@@ -71,6 +86,7 @@ function tellState(): void {
 function hear(message: Message): void {
   if (message.kind === 'session') return void sessionChangedElsewhere(message.what);
   if (signedState.value !== 'in') return;
+  if (message.kind !== 'who' && !leading) lastHeard = Date.now();
   if (message.kind === 'who') {
     if (leading) tellState();
   } else if (!leading && message.kind === 'event') {
@@ -84,7 +100,7 @@ function hear(message: Message): void {
 }
 
 function setConnection(state: 'connecting' | 'live' | 'away', since: number | null, fault: string): void {
-  const back = connection.value === 'away' && state === 'live';
+  const back = (connection.value === 'away' || (connection.value === 'connecting' && awaySince.value !== null)) && state === 'live';
   connection.value = state;
   awaySince.value = since;
   liveFault.value = fault;
@@ -98,6 +114,8 @@ function isAway(fault: string, since: number): void {
 
 async function lead(end: AbortSignal): Promise<void> {
   leading = true;
+  // What stands on the page is as old as the last word of the daemon until it speaks again.
+  if (lastHeard > 0 && Date.now() - lastHeard > OLD_MS) setConnection('connecting', lastHeard, '');
   let failures = 0;
   end.addEventListener('abort', () => { leading = false; }, { once: true });
   while (!end.aborted) {
@@ -148,7 +166,7 @@ async function readStream(end: AbortSignal, connected: () => void): Promise<void
       control.abort();
     }, SILENCE_MS);
   };
-  const resume = lastSeq !== null && (lastHeard === 0 || Date.now() - lastHeard < RESUME_MS);
+  const resume = lastSeq !== null && Date.now() - lastHeard < RESUME_MS;
   if (!resume) lastSeq = null;
   const asked = performance.now();
   try {

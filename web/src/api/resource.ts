@@ -15,6 +15,8 @@ export interface Resource<T> {
   readAt: number | null;
   /** Whether `data` is known to be out of date: the newest attempt failed. */
   stale: boolean;
+  /** Whether events keep `data` up to date. */
+  follows: boolean;
   reload: () => void;
   /** Replaces `data` by what an event or an action's answer has brought. */
   patch: (change: (data: T) => T) => void;
@@ -118,13 +120,15 @@ export function useResource<T>(path: string | null, options: ResourceOptions = {
     setState((old) => {
       if (old.path !== path || old.data === undefined) return old;
       const data = change(old.data);
-      return data === old.data ? old : { ...old, data, readAt: keep(path as string, data) };
+      if (data === old.data) return old;
+      kept.set(path as string, { data, readAt: old.readAt ?? Date.now() });
+      return { ...old, data };
     });
   }, [path]);
 
   return {
     data: state.data, error: state.error, loading: state.loading, readAt: state.readAt,
-    stale: !!state.error && state.data !== undefined, reload: load, patch,
+    stale: !!state.error && state.data !== undefined, follows: !!options.live, reload: load, patch,
   };
 }
 
@@ -146,34 +150,72 @@ export interface List<T> extends Resource<T[]> {
   first: (Page<T> & Record<string, unknown>) | undefined;
 }
 
+interface Rest<T> {
+  path: string | null;
+  from: string | null;
+  items: T[];
+  next: string | null;
+  loading: boolean;
+  error: Problem | null;
+}
+
+const noRest = { path: null, from: null, items: [], next: null, loading: false, error: null };
+
+/** At least `count` items from a cursor on, or all. */
+async function readRest<T>(path: string, limit: number, from: string | null, count: number, signal: AbortSignal): Promise<{ items: T[]; next: string | null }> {
+  const items: T[] = [];
+  let next = from;
+  while (next !== null && items.length < count) {
+    const answer: Page<T> = await request<Page<T>>(page(path, limit, next), { signal });
+    items.push(...answer.items);
+    next = answer.next;
+  }
+  return { items, next };
+}
+
 /** A list by cursor pages. `path` has the filters; `after` and `limit` are added here. */
 export function useList<T>(path: string | null, options: ResourceOptions & { limit?: number } = {}): List<T> {
   const limit = options.limit ?? 50;
   const firstPath = path === null ? null : page(path, limit, null);
   const first = useResource<Page<T> & Record<string, unknown>>(firstPath, options);
-  const [rest, setRest] = useState<{ path: string | null; items: T[]; next: string | null; loading: boolean; error: Problem | null }>(
-    { path: null, items: [], next: null, loading: false, error: null });
+  // `from`: the cursor of the first page that the rest goes on from.
+  const [rest, setRest] = useState<Rest<T>>(noRest);
   const mine = rest.path === firstPath ? rest : null;
   const next = mine ? mine.next : first.data?.next ?? null;
 
   const more = () => {
     if (path === null || next === null || mine?.loading) return;
-    const before = mine ?? { path: firstPath, items: [], next, loading: false, error: null };
+    const before = mine ?? { ...noRest, path: firstPath, from: next, next };
     setRest({ ...before, loading: true, error: null });
     request<Page<T>>(page(path, limit, next)).then(
       (answer) => setRest((old) => old.path === firstPath
-        ? { path: firstPath, items: [...old.items, ...answer.items], next: answer.next, loading: false, error: null } : old),
+        ? { ...old, items: [...old.items, ...answer.items], next: answer.next, loading: false, error: null } : old),
       (error: unknown) => setRest((old) => (old.path === firstPath ? { ...old, loading: false, error: asProblem(error) } : old)),
     );
   };
+
+  // When the first page ends elsewhere than before, what follows it is read again, as far as it was shown.
+  const cursor = first.data?.next ?? null;
+  const moved = !!mine && mine.items.length > 0 && !mine.loading && mine.from !== cursor;
+  useEffect(() => {
+    if (!moved || path === null || !mine) return;
+    const control = new AbortController();
+    void readRest<T>(path, limit, cursor, mine.items.length, control.signal).then(
+      (again) => setRest((old) => (old.path === firstPath ? { ...noRest, path: firstPath, from: cursor, ...again } : old)),
+      (error: unknown) => {
+        if (!control.signal.aborted) setRest((old) => (old.path === firstPath ? { ...old, from: cursor, error: asProblem(error) } : old));
+      },
+    );
+    return () => control.abort();
+  }, [moved, cursor]);
 
   const [head, tail] = [first.data?.items, mine?.items];
   const data = useMemo(() => (head && tail?.length ? [...head, ...tail] : head), [head, tail]);
   return {
     data,
-    error: first.error, loading: first.loading, readAt: first.readAt, stale: first.stale,
+    error: first.error, loading: first.loading, readAt: first.readAt, stale: first.stale, follows: first.follows,
     reload: () => {
-      setRest({ path: null, items: [], next: null, loading: false, error: null });
+      setRest(noRest);
       first.reload();
     },
     patch: (change) => {

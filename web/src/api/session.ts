@@ -76,6 +76,14 @@ export async function signIn(token: string): Promise<string> {
   return '';
 }
 
+/** Whose a token is, without signing in; null when the daemon does not know it or does not answer. */
+export async function ownerOf(token: string): Promise<Session | null> {
+  const secret = token.trim();
+  if (!/^dg_[\x21-\x7e]+$/.test(secret)) return null;
+  const response = await fetchSession({ headers: { Authorization: `Bearer ${secret}` } });
+  return response?.ok ? ((await response.json()) as Session) : null;
+}
+
 /** Asks who is signed in by the cookie. */
 export async function loadSession(): Promise<void> {
   const response = await fetchSession({});

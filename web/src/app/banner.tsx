@@ -29,7 +29,7 @@ function watch(): void {
     const away = lostAt === null ? '' : ` after ${duration((Date.now() - lostAt) / 1000)}`;
     lostAt = null;
     const again = restarted.value && Date.now() - restarted.value.at < 5000 ? ' It was started anew.' : '';
-    back.value = { at: Date.now(), text: `The daemon is back${away}.${again} What you see is up to date.` };
+    back.value = { at: Date.now(), text: `The daemon is back${away}.${again} It is being read again.` };
     announce(back.value.text);
   }
 }

@@ -56,6 +56,8 @@ export function confidenceModel(series: ClauseSeries): ChartModel {
   const lists = [points.map((point) => point.estimate), points.map((point) => point.upper), points.map((point) => point.lower)];
   const range = padded(extent(lists, limit === null ? [] : [limit]) ?? [0, 1]);
   const banded = points.some((point) => point.lower !== null || point.upper !== null);
+  // What the decision did not use is never labelled as if it had.
+  const source = fromCounts ? ', by this page from the counts' : '';
   const last = points[points.length - 1];
   const levels: Level[] =
     limit === null
@@ -66,7 +68,7 @@ export function confidenceModel(series: ClauseSeries): ChartModel {
     summary: last
       ? `After ${count(last.n)} observations the estimate is ${figure(last.estimate)}${intervalText(last)}` +
         `${limit === null ? '' : `; the limit is ${figure(limit)}`}. Verdict: ${last.verdict || 'none yet'}.` +
-        (fromCounts ? ' The band is made from the counts (beta-binomial mixture); the verdict follows from the e-values.' : '')
+        (fromCounts ? ' The band is computed by this page from the counts (beta-binomial mixture); the decision is by the e-values.' : '')
       : 'Nothing has been observed yet.',
     x: nAxis(points),
     y: { kind: 'linear', label: 'Figure', range, format: figure },
@@ -74,8 +76,8 @@ export function confidenceModel(series: ClauseSeries): ChartModel {
       { label: 'Estimate', role: 'estimate', shape: 'line' },
       ...(banded
         ? [
-            { label: 'Upper limit', role: 'estimate' as const, shape: 'line' as const, faint: true },
-            { label: 'Lower limit', role: 'estimate' as const, shape: 'line' as const, faint: true },
+            { label: `Upper limit${source}`, role: 'estimate' as const, shape: 'line' as const, faint: true },
+            { label: `Lower limit${source}`, role: 'estimate' as const, shape: 'line' as const, faint: true },
           ]
         : []),
     ],

@@ -28,14 +28,14 @@ function toMark(mark: SeriesMark): Mark {
 }
 
 /** The steps that still come, each as early as its predecessors' least durations allow. */
-export function plannedPoints(last: SeriesPoint, planned: readonly PlannedStep[], pace: number): { time: number; share: number }[] {
+export function plannedPoints(last: SeriesPoint, planned: readonly PlannedStep[], pace: number, stepSince: number | null = null): { time: number; share: number }[] {
   const current = last.step ?? -1;
   const here = planned.find((step) => step.step === current);
   const ahead = planned.filter((step) => step.step > current);
   if (ahead.length === 0) return [];
   const lasts = (step: PlannedStep | undefined) => (step?.minDurationMs ? step.minDurationMs / 1000 : pace);
   const points = [{ time: last.time, share: last.share }];
-  let time = last.time + lasts(here);
+  let time = Math.max(last.time, (stepSince ?? last.time) + lasts(here));
   let share = last.share;
   for (const step of ahead) {
     share = step.share;
@@ -55,20 +55,21 @@ function paceOf(points: readonly SeriesPoint[]): number {
   return Math.max(1, (last.time - first.time) / Math.max(1, steps));
 }
 
-function pointsOf(series: Series, { open, now, share }: Present): At[] {
+function pointsOf(series: Series, { open, now, share, planned: plan, stepSince }: Present): At[] {
   const at: At[] = series.points.map((point) => ({ time: point.time, share: point.share, planned: null }));
   const last = series.points[series.points.length - 1];
   if (!last) return at;
   if (!open) return [...at, { time: Math.max(now, last.time), share: share ?? last.share, planned: null }];
-  const present = { ...last, time: Math.max(now, last.time) };
+  const present = { ...last, time: Math.max(now, last.time), share: share ?? last.share };
   at.push({ time: present.time, share: present.share, planned: null });
-  for (const point of plannedPoints(present, series.planned, paceOf(series.points))) {
+  if (!plan) return at;
+  for (const point of plannedPoints(present, series.planned, paceOf(series.points), stepSince)) {
     at.push({ time: point.time, share: point.time === present.time ? present.share : null, planned: point.share });
   }
   return at;
 }
 
-function summaryOf(series: Series, { open, share }: Present): string {
+function summaryOf(series: Series, { open, share, planned }: Present): string {
   const last = series.points[series.points.length - 1];
   if (!last) return 'The candidate has had no traffic yet.';
   const most = Math.max(...series.points.map((point) => point.share));
@@ -76,11 +77,11 @@ function summaryOf(series: Series, { open, share }: Present): string {
   const rollbacks = series.marks.filter((mark) => markKind(mark.kind, mark.text) === 'rollback').length;
   const said = [
     open
-      ? `The candidate has ${shareText(last.share)} of the traffic${most > last.share ? ` and has had ${shareText(most)}` : ''}.`
+      ? `The candidate has ${shareText(share ?? last.share)} of the traffic${most > (share ?? last.share) ? ` and has had ${shareText(most)}` : ''}.`
       : `The candidate reached ${shareText(most)} of the traffic and ended at ${shareText(share ?? last.share)}.`,
   ];
   const next = series.planned.find((step) => step.step > (last.step ?? -1) && step.share > last.share);
-  if (open && next) said.push(`The next step is ${shareText(next.share)}${next.approval ? ', after an approval' : ''}.`);
+  if (open && planned && next) said.push(`The next step is ${shareText(next.share)}${next.approval ? ', after an approval' : ''}.`);
   if (orders + rollbacks > 0) {
     said.push(`${orders} order${orders === 1 ? '' : 's'}, ${rollbacks} rollback${rollbacks === 1 ? '' : 's'}.`);
   }
@@ -95,6 +96,10 @@ export interface Present {
   now: number;
   /** The share as applied, in basis points; null when it is not known. */
   share: number | null;
+  /** Whether steps are still to come: it is neither paused nor on its way back. */
+  planned: boolean;
+  /** When the present step began, in seconds; null when it is not known. */
+  stepSince: number | null;
 }
 
 export function rampModel(series: Series, present: Present): ChartModel {
@@ -109,7 +114,7 @@ export function rampModel(series: Series, present: Present): ChartModel {
     y: { kind: 'linear', label: 'Share', range: [0, 10_500], format: shareText },
     lines: [
       { label: 'Candidate', role: 'candidate', shape: 'step' },
-      ...(planned ? [{ label: 'Planned, at the earliest', role: 'planned' as const, shape: 'step' as const, dashed: true }] : []),
+      ...(planned ? [{ label: 'Planned', role: 'planned' as const, shape: 'step' as const, dashed: true }] : []),
     ],
     bands: [],
     levels: [],

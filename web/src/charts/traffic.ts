@@ -12,7 +12,15 @@ const timeAxis = (points: readonly SeriesPoint[]): ChartModel['x'] => {
 
 const byTime = (series: Series): SeriesPoint[] => increasing(series.points, (point) => point.time);
 
-/** Requests of each arm in each window, and those that failed. */
+/** Counts are since the point before, and points are unevenly apart: per second they can be compared. */
+function perSecond(points: readonly SeriesPoint[], pick: (point: SeriesPoint) => number): (number | null)[] {
+  return points.map((point, at) => {
+    const before = points[at - 1];
+    return before ? pick(point) / (point.time - before.time) : null;
+  });
+}
+
+/** Requests of each arm per second, and those that failed. */
 export function requestsModel(series: Series): ChartModel {
   const points = byTime(series);
   const sum = (pick: (point: SeriesPoint) => number) => series.points.reduce((total, point) => total + pick(point), 0);
@@ -22,9 +30,9 @@ export function requestsModel(series: Series): ChartModel {
   const failedThere = sum((point) => point.failures.incumbent);
   const failed = failedHere + failedThere > 0;
   const lists = [
-    points.map((point) => point.requests.candidate),
-    points.map((point) => point.requests.incumbent),
-    ...(failed ? [points.map((point) => point.failures.candidate), points.map((point) => point.failures.incumbent)] : []),
+    perSecond(points, (point) => point.requests.candidate),
+    perSecond(points, (point) => point.requests.incumbent),
+    ...(failed ? [perSecond(points, (point) => point.failures.candidate), perSecond(points, (point) => point.failures.incumbent)] : []),
   ];
   const most = extent(lists)?.[1] ?? 1;
   return {
@@ -33,7 +41,7 @@ export function requestsModel(series: Series): ChartModel {
       `The candidate answered ${count(candidate)} requests, of which ${count(failedHere)} failed; ` +
       `the incumbent answered ${count(incumbent)}, of which ${count(failedThere)} failed.`,
     x: timeAxis(points),
-    y: { kind: 'linear', label: 'Requests', range: [0, Math.max(1, most) * 1.08], format: count },
+    y: { kind: 'linear', label: 'Requests per second', range: [0, Math.max(1, most) * 1.08], format: figure },
     lines: [
       { label: 'Candidate', role: 'candidate', shape: 'step' },
       { label: 'Incumbent', role: 'incumbent', shape: 'step' },

@@ -41,6 +41,8 @@ export interface Pinned {
   keys: readonly TrustedKey[];
   rotations: readonly Rotation[];
   kept?: KeptHead;
+  /** Whether the kept head was seen after the head that is checked was asked for. */
+  isKeptSince?: boolean;
 }
 
 export interface InclusionProof {
@@ -161,7 +163,7 @@ export function checkHead(
   if (head.size === 0 && !sameBytes(head.root, emptyRoot())) {
     steps.push(step('head', 'broken', 'The head of an empty log has a root that no empty log has.'));
   }
-  const continuity = judgeContinuity(pinned.kept?.head, head, readConsistency(consistency));
+  const continuity = judgeContinuity(pinned.kept?.head, head, readConsistency(consistency), pinned.isKeptSince);
   steps.push(keptStep(continuity, head, pinned.kept));
   return { signed, continuity };
 }
@@ -212,6 +214,8 @@ function keptStep(continuity: Continuity, head: SignedHead, kept: KeptHead | und
       return step('kept', 'broken', `Rollback: this head has ${size} entries, and this browser has kept one of ${before}. Entries were taken away, or an old copy of the log is shown.`);
     case 'fork':
       return step('kept', 'broken', `Fork: the log of ${size} entries does not continue the ${before} that this browser has kept the head of. Its history was rewritten.`);
+    case 'before':
+      return step('kept', 'good', `The newest head that this browser has kept, of ${before} entries, was seen meanwhile and continues it.`);
     case 'other log':
       return step('kept', 'none', 'The kept head is of another log.');
   }

@@ -113,20 +113,30 @@ export type Continuity =
   | 'first' // nothing was kept
   | 'same'
   | 'continues'
+  | 'before' // shorter than what was kept after it was asked for, and continued by that
   | 'rollback' // shorter than what was kept
   | 'fork' // not a continuation of what was kept
   | 'unproven' // longer than what was kept, and no proof is at hand
   | 'other log';
 
-/** What a head is beside the kept one. */
+/**
+ * What a head is beside the kept one. `isKeptSince`: the kept head was seen after `shown` was asked for, so that `shown`
+ * may be shorter; `proof` is then the one from `shown` to the kept head.
+ */
 export function judgeContinuity(
   kept: SignedHead | undefined,
   shown: SignedHead,
   proof: ConsistencyProof | undefined,
+  isKeptSince = false,
 ): Continuity {
   if (!kept) return 'first';
   if (kept.origin !== shown.origin) return 'other log';
-  if (shown.size < kept.size) return 'rollback';
+  if (shown.size < kept.size) {
+    if (!isKeptSince) return 'rollback';
+    if (!proof) return 'unproven';
+    if (proof.from !== shown.size || proof.to !== kept.size) return 'fork';
+    return isContinuation(shown.size, kept.size, shown.root, kept.root, proof.path) ? 'before' : 'fork';
+  }
   if (shown.size === kept.size) return sameBytes(kept.root, shown.root) ? 'same' : 'fork';
   if (!proof) return 'unproven';
   if (proof.from !== kept.size || proof.to !== shown.size) return 'fork';

@@ -40,8 +40,8 @@ function endFault({ size, root, head, continuation }: End): string {
   return isVouched ? '' : `The head of ${head.size.toLocaleString('en')} entries does not continue the first ${entries}.`;
 }
 
-/** The checks of one answer's `completeness`. */
-export function checkCompleteness(completeness: unknown, keys: readonly TrustedKey[]): Step[] {
+/** The checks of one answer's `completeness`. `newestUs`: until when the keys must have been in force. */
+export function checkCompleteness(completeness: unknown, keys: readonly TrustedKey[], newestUs: number): Step[] {
   const answer = typeof completeness === 'object' && completeness !== null ? (completeness as Answer) : {};
   const [from, to, path] = [readEnd(answer, 'from'), readEnd(answer, 'to'), readPath(answer['path'])];
   if (!from || !to || !path) return [step('path', 'broken', 'The proof of completeness does not have the form of one.')];
@@ -53,12 +53,13 @@ export function checkCompleteness(completeness: unknown, keys: readonly TrustedK
       ? step('path', 'good', `The range is ${from.size === to.size ? 'empty' : range}: the log up to its end continues the log up to its beginning.`)
       : step('path', 'broken', 'The log up to the end of the range does not continue the log up to its beginning.'),
     fault ? step('head', 'broken', fault) : step('head', 'good', 'Signed heads vouch for both ends.'),
-    signatureOf([from.head, to.head], keys),
+    step('entry', 'open', `That entries ${from.size.toLocaleString('en')} to ${to.size.toLocaleString('en')} are those of the times asked for is not checked here: verify the bundle of this range.`),
+    signatureOf([from.head, to.head], keys, newestUs),
   ];
 }
 
-function signatureOf(heads: SignedHead[], keys: readonly TrustedKey[]): Step {
-  const states = heads.map((head) => judgeSignature(head, keys, 0).state);
+function signatureOf(heads: SignedHead[], keys: readonly TrustedKey[], newestUs: number): Step {
+  const states = heads.map((head) => judgeSignature(head, keys, newestUs).state);
   if (states.includes('no key')) return step('signature', 'open', 'No key is pinned, so who signed the heads is not checked.');
   return states.every((state) => state === 'good')
     ? step('signature', 'good', 'Both heads are signed by a key that you pinned.')

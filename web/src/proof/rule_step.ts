@@ -3,13 +3,13 @@
 import { sameBytes } from './bytes';
 import { type Members, NotCanonical } from './canonical';
 import { type ClauseVerdict, NoVerdict, readClause, sliceText, VERDICTS } from './clause';
-import { documentDigest, faultUnder, readTerms } from './contract';
+import { type ContractTerms, documentDigest, faultUnder, readTerms } from './contract';
 import { type LogEntry, readEntry } from './entry';
 import { readPath } from './heads';
 import type { SignedHead } from './note';
 import { CannotDerive, knowsRules, rederive, stageVerdict } from './rules';
 import { step, type Step } from './steps';
-import { leafHash, rootFromRange } from './tree';
+import { isSize, leafHash, rootFromRange } from './tree';
 
 /** What the check of a rule takes beside the entry. */
 export interface RuleMaterial {
@@ -46,13 +46,27 @@ export function checkRule(entry: LogEntry, material: RuleMaterial | undefined, h
   }
 }
 
-/** What the contract says against a verdict; '' when it fits, undefined when there is no contract to ask. */
-function contractFault(entry: LogEntry, clause: ClauseVerdict, contract: unknown): string | undefined {
-  if (contract === undefined || contract === null) return undefined;
-  if (documentDigest(contract) !== entry.subject.contract) return 'The contract that was answered is not the one that the entry names.';
-  const terms = readTerms(contract);
-  if (!terms) return 'The contract does not have the form of one.';
-  return faultUnder(terms, clause, entry.subject.stage ?? '') ?? '';
+const NO_CONTRACT = 'The contract that it names could not be had, so that clauses, roles and severities are not checked.';
+
+/** The terms that bind an entry's clauses: of the contract that it names. 'none': it names none. */
+function termsOf(entry: LogEntry, contract: unknown): ContractTerms | 'none' | { missing: true } | { fault: string } {
+  if (entry.subject.contract === undefined) return 'none';
+  if (contract === undefined || contract === null) return { missing: true };
+  if (documentDigest(contract) !== entry.subject.contract) return { fault: 'The contract that was answered is not the one that the entry names.' };
+  return readTerms(contract) ?? { fault: 'The contract does not have the form of one.' };
+}
+
+/** What the contract says against one of the clauses; '' when nothing, undefined when it was not given. */
+function contractFault(entry: LogEntry, clauses: readonly ClauseVerdict[], contract: unknown): string | undefined {
+  const terms = termsOf(entry, contract);
+  if (terms === 'none') return '';
+  if ('missing' in terms) return undefined;
+  if ('fault' in terms) return terms.fault;
+  for (const clause of clauses) {
+    const fault = faultUnder(terms, clause, entry.subject.stage ?? '');
+    if (fault) return fault;
+  }
+  return '';
 }
 
 function readChecked(entry: LogEntry): ClauseVerdict {
@@ -69,10 +83,11 @@ function clauseStep(entry: LogEntry, material: RuleMaterial | undefined): Step {
     const text = `It says ${clause.verdict}, and by the ${rule} its numbers give ${derived.verdict}.`;
     return step('rule', 'broken', text, derived.comparisons);
   }
-  const fault = contractFault(entry, clause, material?.contract);
+  const fault = contractFault(entry, [clause], material?.contract);
   if (fault) return step('rule', 'broken', fault, derived.comparisons);
-  const severity = fault === '' ? ` Its role (${clause.role}) and severity (${clause.severity}) are the contract’s.` : '';
+  const severity = fault === '' && entry.subject.contract !== undefined ? ` Its role (${clause.role}) and severity (${clause.severity}) are the contract’s.` : '';
   const text = [`By the ${rule} its numbers give ${derived.verdict}, as it says.`, ...derived.notes].join(' ') + severity;
+  if (fault === undefined) return step('rule', 'open', `${text} ${NO_CONTRACT}`, derived.comparisons);
   return step('rule', 'good', text, derived.comparisons);
 }
 
@@ -91,6 +106,7 @@ function stageStep(entry: LogEntry, material: RuleMaterial | undefined, head: Si
   if (clauses.length !== range.count) {
     return step('rule', 'broken', `It names ${range.count} verdicts, and the log has ${clauses.length} there.`);
   }
+  if (hasGrown(entry, material)) return step('rule', 'open', 'The log grew between the two proofs: check again.');
   const unproven = rangeFault(entry, range.first, material, head);
   if (unproven) return step('rule', 'broken', unproven);
   const follows = stageVerdict(clauses, { action: String(action), hasEnded: ended === true });
@@ -100,7 +116,11 @@ function stageStep(entry: LogEntry, material: RuleMaterial | undefined, head: Si
   if (goesOn && stageVerdict(clauses, { action: '', hasEnded: true }) !== 'pass') {
     return step('rule', 'broken', `Its action ${action} needs every hard clause to pass.`);
   }
-  return step('rule', 'good', `${of.charAt(0).toUpperCase()}${of.slice(1)} give ${follows}; each of them is in the log and follows from its own numbers.`);
+  const fault = contractFault(entry, clauses, material.contract);
+  if (fault) return step('rule', 'broken', fault);
+  const whole = `${of.charAt(0).toUpperCase()}${of.slice(1)} give ${follows}; each of them is in the log and follows from its own numbers.`;
+  if (fault === undefined) return step('rule', 'open', `${whole} ${NO_CONTRACT}`);
+  return step('rule', 'good', entry.subject.contract === undefined ? whole : `${whole} Their roles and severities are the contract’s.`);
 }
 
 /** The verdicts before a stage's, each of which must follow from its own numbers. */
@@ -109,7 +129,7 @@ function readBatch(stage: LogEntry, first: number, verdicts: readonly Uint8Array
     const entry = readEntry(bytes);
     const { subject } = entry;
     const isOfIt = entry.seq === first + i && isVerdict(entry) && subject.promotion === stage.subject.promotion
-      && subject.stage === stage.subject.stage && subject.attempt === stage.subject.attempt;
+      && subject.stage === stage.subject.stage && subject.attempt === stage.subject.attempt && subject.contract === stage.subject.contract;
     if (!isOfIt) throw new NoVerdict(`entry ${first + i} is no verdict of this attempt at the stage`);
     if (entry.body['rules'] !== rules) throw new NoVerdict(`entry ${entry.seq} was decided by another version of the rules`);
     const clause = readChecked(entry);
@@ -119,6 +139,17 @@ function readBatch(stage: LogEntry, first: number, verdicts: readonly Uint8Array
     }
     return clause;
   });
+}
+
+/** Whether both proofs have their form and are of two sizes of the log: nothing follows from them together. */
+function hasGrown(entry: LogEntry, material: RuleMaterial): boolean {
+  const [first, last] = [sizeOf(material.proofs?.first), sizeOf(material.proofs?.last)];
+  return isSize(first) && isSize(last) && first !== last && first > entry.seq && last > entry.seq && (material.verdicts?.length ?? 0) > 0;
+}
+
+/** The size of the log that a proof is of. */
+function sizeOf(proof: unknown): unknown {
+  return (proof as { tree_size?: unknown } | null | undefined)?.tree_size;
 }
 
 /** Why the batch is not proven to be in the log; '' when it is. */

@@ -27,10 +27,19 @@ function headKey(name: string, key: Uint8Array): TrustedKey {
 
 /** Head keys of a pasted text: verifier keys, one a line, or a trust file. Throws NoKeys. */
 export function parseKeys(text: string): TrustedKey[] {
+  return readKeys(text, false);
+}
+
+/** Head keys of what keysText() wrote, where a key without from_size is one of which nobody said when it began. */
+export function parseStoredKeys(text: string): TrustedKey[] {
+  return readKeys(text, true);
+}
+
+function readKeys(text: string, isStored: boolean): TrustedKey[] {
   const trimmed = text.trim();
   if (trimmed === '') throw new NoKeys('It is empty.');
   if (utf8(trimmed).length > MAX_TRUST_BYTES) throw new NoKeys('It is longer than any trust file.');
-  const keys = trimmed.startsWith('{') ? parseTrustFile(trimmed) : parseLines(trimmed);
+  const keys = trimmed.startsWith('{') ? parseTrustFile(trimmed, isStored) : parseLines(trimmed);
   if (keys.length > MAX_KEYS) throw new NoKeys(`It has more than ${MAX_KEYS} keys.`);
   return keys;
 }
@@ -44,7 +53,7 @@ function parseLines(text: string): TrustedKey[] {
   });
 }
 
-function parseTrustFile(text: string): TrustedKey[] {
+function parseTrustFile(text: string, isStored: boolean): TrustedKey[] {
   let document: { v?: unknown; keys?: unknown };
   try {
     document = JSON.parse(text) as { v?: unknown; keys?: unknown };
@@ -55,12 +64,12 @@ function parseTrustFile(text: string): TrustedKey[] {
     throw new NoKeys('It is no trust file: it should be {"v": 1, "keys": […]}.');
   }
   const items = document.keys as Record<string, unknown>[];
-  const keys = items.map((item, i) => readKey(item, `Key ${i + 1}`)).filter((key) => key !== undefined);
+  const keys = items.map((item, i) => readKey(item, `Key ${i + 1}`, isStored)).filter((key) => key !== undefined);
   if (keys.length === 0) throw new NoKeys('It has no key that signs heads.');
   return keys;
 }
 
-function readKey(item: Record<string, unknown>, where: string): TrustedKey | undefined {
+function readKey(item: Record<string, unknown>, where: string, isStored: boolean): TrustedKey | undefined {
   if (typeof item !== 'object' || item === null || Object.keys(item).some((name) => !MEMBERS.includes(name))) {
     throw new NoKeys(`${where} has a member that no key has.`);
   }
@@ -77,21 +86,21 @@ function readKey(item: Record<string, unknown>, where: string): TrustedKey | und
   }
   if (use !== 'head') return undefined; // attestations are not checked here
   const read = headKey(name, bytes);
-  read.fromSize = fromSize === undefined ? 0 : Number(fromSize);
+  if (fromSize !== undefined || !isStored) read.fromSize = Number(fromSize ?? 0);
   if (untilUs !== undefined) read.untilUs = Number(untilUs);
   return read;
 }
 
-/** The text that parseKeys reads back: a trust file where sizes are known, else verifier keys. */
+/** The text that parseStoredKeys reads back: like a trust file where a size is known, else verifier keys. */
 export function keysText(keys: readonly TrustedKey[]): string {
   if (keys.every((key) => key.fromSize === undefined)) {
     return keys.map(({ name, key }) => verifierKeyText(name, key)).join('\n');
   }
-  const items = keys.map(({ name, key, fromSize = 0, untilUs }) => ({
+  const items = keys.map(({ name, key, fromSize, untilUs }) => ({
     use: 'head',
     name,
     key: toBase64(key),
-    from_size: fromSize,
+    ...(fromSize === undefined ? {} : { from_size: fromSize }),
     from_us: 0,
     ...(untilUs === undefined ? {} : { until_us: untilUs }),
   }));

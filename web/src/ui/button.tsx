@@ -30,6 +30,7 @@ export function Button({ children, onClick, kind = 'plain', type = 'button', ref
       {children}
     </button>
   );
-  if (!refused) return button;
-  return <span class="refusable">{button}<span id={why} class={quiet ? 'offscreen' : 'refusal'}><bdi>{visible(refused)}</bdi></span></span>;
+  // What may be refused stands in the same place when it is not, so that it keeps the focus.
+  if (refused === undefined) return button;
+  return <span class="refusable">{button}{refused && <span id={why} class={quiet ? 'offscreen' : 'refusal'}><bdi>{visible(refused)}</bdi></span>}</span>;
 }

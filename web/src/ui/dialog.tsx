@@ -24,6 +24,10 @@ export function Dialog({ title, onClose, children, busy, wide }: DialogProps) {
     return () => {
       if (dialog?.open) dialog.close();
       if (from.current?.isConnected) from.current.focus();
+      // The button may be gone, or go with the next drawing: the focus then stays on the page's content.
+      requestAnimationFrame(() => {
+        if (document.activeElement === document.body) document.getElementById('main')?.focus();
+      });
     };
   }, []);
   return (
@@ -31,6 +35,11 @@ export function Dialog({ title, onClose, children, busy, wide }: DialogProps) {
       onCancel={(event) => {
         event.preventDefault();
         if (!busy) onClose();
+      }}
+      onClose={() => {
+        // The browser may close it without asking, such as at a second Escape.
+        if (busy) box.current?.showModal();
+        else onClose();
       }}>
       <div class="dialog-head">
         <h2 id={id}>{title}</h2>

@@ -68,13 +68,18 @@ function headline(problem: Problem): string {
   return 'That did not work';
 }
 
+/** Whether the daemon has been silent for so long that what stands on the page may be out of date. */
+function isOld(): boolean {
+  return connection.value === 'away' || (connection.value === 'connecting' && awaySince.value !== null);
+}
+
 /** Shows what a resource holds: a placeholder, the data (greyed with its age when it is out of date), or the error. */
 export function Loaded<T>({ of, children, what = 'Loading…' }: { of: Resource<T>; children: (data: T) => ComponentChildren; what?: string }) {
   if (of.data === undefined) {
     if (of.error) return <ErrorBox problem={of.error} retry={of.reload} />;
     return <p class="muted loading" aria-busy="true">{what}</p>;
   }
-  const old = of.stale || connection.value === 'away';
+  const old = of.stale || isOld();
   return (
     <>
       {old && <Stale of={of} />}
@@ -83,10 +88,10 @@ export function Loaded<T>({ of, children, what = 'Loading…' }: { of: Resource<
   );
 }
 
-function Stale({ of }: { of: Pick<Resource<never>, 'error' | 'readAt' | 'reload'> }) {
+function Stale({ of }: { of: Pick<Resource<never>, 'error' | 'follows' | 'readAt' | 'reload'> }) {
   const problem = of.error;
   // Events kept it up to date for as long as they came.
-  const asOf = Math.max(of.readAt ?? 0, awaySince.value ?? 0);
+  const asOf = Math.max(of.readAt ?? 0, of.follows ? awaySince.value ?? 0 : 0);
   const fault = problem && !problem.away ? <bdi>{visible(problem.detail)}</bdi> : 'The daemon does not answer.';
   return (
     <p class="stale-note" role="note">
@@ -97,7 +102,7 @@ function Stale({ of }: { of: Pick<Resource<never>, 'error' | 'readAt' | 'reload'
 
 /** Greys what stands in it while the daemon does not answer, for what is shown outside of Loaded. */
 export function Aged({ children }: { children: ComponentChildren }) {
-  return <div class={connection.value === 'away' ? 'stale' : undefined}>{children}</div>;
+  return <div class={isOld() ? 'stale' : undefined}>{children}</div>;
 }
 
 /** The button for the next page of a list. */

@@ -62,6 +62,20 @@ test('an old CSRF token is renewed once', async () => {
   assert.equal(again.length, 2, 'the same token again: the refusal stands');
 });
 
+test('what one person decided is never sent in the name of another', async () => {
+  session.value = sessionOf('ana', 'approver');
+  const other = { ...sessionOf('bo', 'approver'), token: 'tok-bo', csrf: 'new' };
+  const asked = answering({ status: 403, body: { code: 'forbidden', detail: 'wrong token' } }, { status: 200, body: other }, { status: 200, body: {} });
+  await assert.rejects(request('/v1/x', { method: 'POST', body: {} }), (error: Problem) => error.code === 'other_session' && /Nothing was sent/.test(error.detail));
+  assert.equal(asked.length, 2, 'the refused request and the question who is signed in');
+});
+
+test('a body that breaks off is an unreachable daemon', async () => {
+  const broken = new ReadableStream({ pull: (control) => control.error(new TypeError('cut')) });
+  globalThis.fetch = (async () => new Response(broken, { headers: { 'Content-Type': 'application/json' } })) as typeof fetch;
+  await assert.rejects(request('/v1/x'), (error: Problem) => error.code === 'unreachable' && error.away);
+});
+
 test('a query leaves out what is not set', () => {
   assert.equal(withQuery('/v1/p', { a: '', b: null, c: undefined, d: false }), '/v1/p');
   assert.equal(withQuery('/v1/p', { a: 'x y', limit: 5, open: true }), '/v1/p?a=x+y&limit=5&open=true');

@@ -36,7 +36,7 @@ test('series of any shape are read without an exception', () => {
 });
 
 test('the ramp of a running promotion goes on to now and to the planned steps', () => {
-  const model = rampModel(series, { open: true, now: 10, share: 5000 });
+  const model = rampModel(series, { open: true, planned: true, stepSince: null, now: 10, share: 5000 });
   assert.deepEqual(model.xs, [1, 2, 3, 10, 12, 15, model.xs.at(-1)]);
   assert.deepEqual(model.ys[0]?.slice(0, 5), [1000, 5000, 5000, 5000, null]);
   assert.deepEqual(model.ys[1]?.slice(2, 6), [null, 5000, 9900, 9900]);
@@ -45,10 +45,23 @@ test('the ramp of a running promotion goes on to now and to the planned steps', 
 });
 
 test('the ramp of one that ended says how far it came and plans nothing', () => {
-  const model = rampModel(series, { open: false, now: 10, share: 0 });
+  const model = rampModel(series, { open: false, planned: false, stepSince: null, now: 10, share: 0 });
   assert.deepEqual([model.xs, model.ys[0]], [[1, 2, 3, 10], [1000, 5000, 5000, 0]]);
   assert.match(model.summary, /reached 50% of the traffic and ended at 0%/);
-  assert.equal(rampModel(readSeries({}), { open: true, now: 10, share: null }).xs.length, 0);
+  assert.equal(rampModel(readSeries({}), { open: true, planned: true, stepSince: null, now: 10, share: null }).xs.length, 0);
+});
+
+test('one that is taken back shows the share as applied and plans nothing', () => {
+  const model = rampModel(series, { open: true, planned: false, stepSince: null, now: 10, share: 0 });
+  assert.deepEqual([model.xs.at(-1), model.ys[0]?.at(-1)], [10, 0]);
+  assert.match(model.summary, /^The candidate has 0% of the traffic and has had 50%\./);
+  assert.doesNotMatch(model.summary, /next step/);
+  assert.equal(model.ys.length, 1);
+});
+
+test('a planned step begins when the present one has lasted long enough, not ever later', () => {
+  const model = rampModel(series, { open: true, planned: true, stepSince: 9, now: 10, share: 5000 });
+  assert.deepEqual(model.xs.slice(3, 5), [10, 11]);
 });
 
 test('planned steps come after one another, each as early as it may', () => {
@@ -141,7 +154,7 @@ test('a rate without limits gets those of its counts, which hold the estimate an
   const widths = [0, 1, 2].map((at) => (model.ys[1]?.[at] as number) - (model.ys[2]?.[at] as number));
   assert.ok(widths[0]! > widths[1]! && widths[1]! > widths[2]!, String(widths));
   assert.ok((model.ys[2]?.[2] as number) < 0.1 && (model.ys[1]?.[2] as number) > 0.1);
-  assert.match(model.summary, /made from the counts/);
+  assert.match(model.summary, /computed by this page from the counts/);
   const ratio = readSeries({ clauses: [{ ...answer.clauses[0], limit_kind: 'max_ratio', points }] }).clauses[0]!;
   assert.equal(confidenceModel(ratio).bands.length, 0);
 });

@@ -4,6 +4,7 @@ import { checkEntry, type Checked, type Material, type Pinned } from '../../src/
 import { readEntry } from '../../src/proof/entry';
 import { readHead } from '../../src/proof/note';
 import { verdictsOf } from '../../src/proof/rule_step';
+import { sentenceOf } from '../../src/views/evidence/steps';
 import { listItems } from '../../src/proof/split';
 import { parseKeys } from '../../src/proof/trust';
 import { fixtures, numbersFrom, realLog, TestKey, TestLog } from './log';
@@ -116,12 +117,17 @@ test('rollback, fork and continuation', () => {
   const rollback = step(at(20), kept(30));
   assert.equal(rollback.state, 'broken');
   assert.match(rollback.text, /Rollback/);
+  const since = (consistency: unknown, before = kept(30)) => checkEntry(at(20, { consistency }), { ...pinned, kept: before, isKeptSince: true });
+  assert.deepEqual([since(log.consistency(20, 30)).continuity, since(log.consistency(20, 30)).state], ['before', 'good'], 'kept after this was asked for');
+  assert.deepEqual([since(undefined).continuity, since(undefined).state], ['unproven', 'open']);
+  assert.equal(since(log.consistency(19, 30)).continuity, 'fork');
   const fork = new TestLog([...fixtures().entries.slice(0, 9), '{"other":1}', ...fixtures().entries.slice(10)], log.key);
   for (const consistency of [log.consistency(11, 20), fork.consistency(11, 20), { from: 11, to: 20, path: 'x' }, { from: 'x' }]) {
     const forked = step(at(20, { consistency }), kept(11, fork));
     assert.equal(forked.state, 'broken');
     assert.match(forked.text, /Fork/);
   }
+  assert.equal(since(log.consistency(20, 30), kept(30, fork)).continuity, 'fork');
   const { path } = log.consistency(11, 20);
   path.forEach((_, i) => {
     const changed = path.map((one, j) => (i === j ? one.replace(/.$/, (digit) => (digit === '0' ? '1' : '0')) : one));
@@ -138,7 +144,7 @@ test('a verdict that its numbers do not give is broken at its rule, though it is
   const stage = stages[0]!.seq;
   const { first, count } = verdictsOf(stages[0]!.entry)!;
   const of = (verdicts: Uint8Array[]) => brokenOf(checkEntry({ ...materialOf(stage), entry: forged.bytes[stage]!, proof: forged.proof(stage),
-    rule: { verdicts, proofs: { first: forged.proof(first), last: forged.proof(stage) } } }, pinned));
+    rule: { contract: materialOf(stage).rule!.contract, verdicts, proofs: { first: forged.proof(first), last: forged.proof(stage) } } }, pinned));
   assert.deepEqual(of(forged.bytes.slice(first, first + count)), ['rule'], 'a verdict among them does not follow');
   assert.deepEqual(of(log.bytes.slice(first, first + count)), ['rule'], 'they are not those of the log');
 });
@@ -152,13 +158,42 @@ test('a stage’s verdict needs all its clauses, and proof of each', () => {
   assert.equal(state({}), 'open');
   assert.equal(state({ ...good.rule, verdicts: log.bytes.slice(first + 1, first + count) }), 'broken');
   assert.equal(state({ ...good.rule, proofs: { first: log.proof(first + 1), last: log.proof(seq) } }), 'broken');
-  assert.equal(state({ verdicts: good.rule!.verdicts! }), 'broken');
+  assert.equal(state({ contract: good.rule!.contract, verdicts: good.rule!.verdicts! }), 'broken');
+  const grown = { first: log.proof(first, log.size - 1), last: log.proof(seq) };
+  assert.equal(state({ ...good.rule, proofs: grown }), 'open', 'a log that grew between two requests is no fault');
+  assert.equal(state({ ...good.rule, contract: { ...(good.rule!.contract as object), name: 'another' } }), 'broken');
 });
 
 test('a contract that is another one is broken', () => {
   const good = materialOf(clause);
   const other = { ...(good.rule!.contract as object), name: 'another' };
   assert.deepEqual(brokenOf(checkEntry({ ...good, rule: { contract: other } }, pinned)), ['rule']);
+});
+
+test('a verdict whose contract was not given is not verified', () => {
+  for (const seq of [clause, stages[0]!.seq]) {
+    const good = materialOf(seq);
+    const checked = checkEntry({ ...good, rule: { ...good.rule, contract: undefined } }, pinned);
+    assert.equal(checked.state, 'open');
+    assert.deepEqual(checked.steps.filter(({ state }) => state === 'open').map(({ name }) => name), ['rule']);
+    assert.notEqual(sentenceOf(checked), 'Verified in this browser.');
+  }
+});
+
+test('a stage’s clauses are held against its contract, though all of them are in a signed log', () => {
+  const { seq, entry } = stages[0]!;
+  const { first, count } = verdictsOf(entry)!;
+  const forge = (change: (text: string) => string) => {
+    const entries = fixtures().entries.map((text, at) => (at === first ? change(text) : text));
+    const forged = new TestLog(entries, log.key);
+    const proof = forged.proof(seq);
+    return checkEntry({ seq, entry: forged.bytes[seq]!, proof, rule: { contract: materialOf(seq).rule!.contract,
+      verdicts: forged.bytes.slice(first, first + count), proofs: { first: forged.proof(first), last: proof } } }, pinned).steps.at(-1)!;
+  };
+  const soft = forge((text) => text.replace('"severity":"hard"', '"severity":"soft"'));
+  assert.deepEqual([soft.state, soft.text], ['broken', 'The contract does not give the severity soft to it.']);
+  const foreign = forge((text) => text.replace(/"clause":"[^"]*"/, '"clause":"numerical.nobody"'));
+  assert.deepEqual([foreign.state, foreign.text], ['broken', 'numerical.nobody is no clause of the contract.']);
 });
 
 test('the exact bytes of the items of a page', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HeadShelf, judgeContinuity, type Shelf } from '../../src/proof/heads';
 import { NoHead, parseVerifierKey, readHead, verifierKeyText } from '../../src/proof/note';
-import { judgeSignature, keysAt, keysText, NoKeys, parseKeys, withRotations } from '../../src/proof/trust';
+import { judgeSignature, keysAt, keysText, NoKeys, parseKeys, parseStoredKeys, withRotations } from '../../src/proof/trust';
 import { fixtures, realLog, TestKey } from './log';
 
 const NAME = 'driftgate.local/log';
@@ -15,7 +15,7 @@ test('the signed head of a real folder verifies under its trust file and under i
   for (const text of [JSON.stringify(trust), log.key.text]) {
     const keys = parseKeys(text);
     assert.equal(judgeSignature(read, keys, 0).state, 'good');
-    assert.deepEqual(parseKeys(keysText(keys)), keys);
+    assert.deepEqual(parseStoredKeys(keysText(keys)), keys);
   }
   assert.equal(judgeSignature(read, [], 0).state, 'no key');
   assert.equal(judgeSignature(read, parseKeys(TestKey.fresh(NAME).text), 0).state, 'other key');
@@ -142,4 +142,16 @@ test('heads and keys are kept by log, and damaged ones are passed over', () => {
   const full: Shelf = { getItem: () => { throw new Error('denied'); }, setItem: () => { throw new Error('full'); }, removeItem: () => { throw new Error('denied'); } };
   const none = new HeadShelf(full);
   assert.deepEqual([none.all(), none.keysText(), none.pin('x'), none.keep({ head: readHead(log.head(5)), seenUs: 1, signedBy: '' })], [[], '', false, false]);
+});
+
+test('a key pinned as a line stays one of which nobody said when it began, beside a trust file', () => {
+  const [line, filed] = [TestKey.fresh('driftgate.local/log'), TestKey.fresh('driftgate.local/log')];
+  const trust = { v: 1, keys: [{ use: 'head', name: filed.name, key: Buffer.from(filed.raw).toString('base64'), from_size: 10, until_us: 7 }] };
+  const keys = [...parseKeys(line.text), ...parseKeys(JSON.stringify(trust))];
+  const again = parseStoredKeys(keysText(keys));
+  assert.deepEqual(again, keys);
+  assert.equal(again[0]!.fromSize, undefined);
+  assert.equal(keysAt(again, line.name, 20).length, 2, 'both may have signed');
+  delete (trust.keys[0] as { from_size?: number }).from_size;
+  assert.equal(parseKeys(JSON.stringify(trust))[0]!.fromSize, 0, 'a person’s file says 0 by leaving it out');
 });

@@ -19,14 +19,14 @@ function answer(from: number, to: number, newest?: number) {
     from_continuation: first.continuation, to_continuation: last.continuation, path: log.consistency(from, to).path };
 }
 
-const broken = (of: unknown) => checkCompleteness(of, keys).filter(({ state }) => state === 'broken').map(({ name }) => name);
+const broken = (of: unknown) => checkCompleteness(of, keys, 0).filter(({ state }) => state === 'broken').map(({ name }) => name);
 
 test('a range between two signed heads is whole, also through a newer head', () => {
   for (const [from, to] of [[1, 246], [9, 100], [50, 50], [0, 17]] as const) {
     assert.deepEqual(broken(answer(from, to)), []);
     if (from > 0) assert.deepEqual(broken(answer(from, to, 246)), []);
   }
-  assert.equal(checkCompleteness(answer(9, 100), []).find(({ name }) => name === 'signature')?.state, 'open');
+  assert.equal(checkCompleteness(answer(9, 100), [], 0).find(({ name }) => name === 'signature')?.state, 'open');
 });
 
 test('a range that is not whole is broken', () => {
@@ -39,4 +39,12 @@ test('a range that is not whole is broken', () => {
   const newer = answer(9, 100, 246);
   assert.deepEqual(broken({ ...newer, from_continuation: newer.to_continuation }), ['head']);
   for (const odd of [null, 1, {}, { ...good, path: 'x' }, { ...good, from_root: 'zz' }, { ...good, to_checkpoint: '' }]) assert.deepEqual(broken(odd), ['path']);
+});
+
+test('a key that was retired before the range ended vouches for no end, and no range is more than open', () => {
+  const [key] = keys;
+  const at = (newestUs: number) => checkCompleteness(answer(9, 100), [{ ...key!, untilUs: 1000 }], newestUs);
+  assert.equal(at(999).find(({ name }) => name === 'signature')?.state, 'good');
+  assert.equal(at(1000).find(({ name }) => name === 'signature')?.state, 'broken');
+  assert.equal(checkCompleteness(answer(50, 50), keys, 0).find(({ name }) => name === 'entry')?.state, 'open');
 });

@@ -41,8 +41,13 @@ test('the newest attempt of a stage is told from those before it', () => {
 
 test('time that waits for people is kept apart from time that works', () => {
   const point = (time_us: number, action: string) => ({ time_us, action, phase: 'ramping', share_bp: 0 });
-  const series = readSeries({ points: [point(0, 'hold'), point(2e6, 'wait_approval'), point(7e6, 'advance'), point(8e6, 'hold')] });
-  assert.deepEqual(timesOf(series), { working: 3000, waiting: 5000 });
+  const state = (time_us: number, text: string) => ({ time_us, seq: time_us, kind: 'state_changed', text, actor: null });
+  const series = readSeries({
+    points: [point(1e6, 'hold'), point(2e6, 'wait_approval'), point(7e6, 'advance'), point(8e6, 'hold')],
+    marks: [state(0, 'queued → running'), state(2e6, 'running → awaiting_approval: the step waits'), state(7e6, 'awaiting_approval → running'), state(9e6, 'running → paused: slow')],
+  });
+  assert.deepEqual(timesOf(series, 20_000), { working: 3000, waiting: 16_000 });
+  assert.deepEqual(timesOf(readSeries({}), 20_000), { working: 0, waiting: 0 });
 });
 
 test('live clauses stand failing first, then those nearest to their level of harm', () => {

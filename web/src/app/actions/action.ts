@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { request, requestAnswer } from '../../api/client';
 import type { Scope } from '../../api/types';
-import { may, session } from '../../api/session';
+import { may, onSessionChange, session } from '../../api/session';
 
 /** What the reader sees of the thing that an action changes; compared after a conflict to say what is different. */
 export interface Shown {
@@ -36,8 +36,10 @@ export interface Action {
   headers?: Record<string, string>;
   /** Reads the thing again and gives the same action as it would be now. */
   look: (() => Promise<Action>) | null;
-  /** Said when it is done. */
-  done: string;
+  /** Said when it is done; may depend on what the daemon answered. */
+  done: string | ((answer: unknown) => string);
+  /** False where the daemon takes no idempotency key: sending it twice may do it twice. */
+  repeatable?: boolean;
 }
 
 export interface Started {
@@ -48,9 +50,17 @@ export interface Started {
 /** The action whose dialog is open. */
 export const started = signal<Started | null>(null);
 
+// A dialog belongs to the person who opened it.
+let openedBy: string | undefined;
+onSessionChange(() => {
+  if (started.value && session.value?.token !== openedBy) started.value = null;
+});
+
 /** Opens the dialog of an action. The only way by which the page starts to change anything. */
 export function startAction(action: Action, onDone?: (answer: unknown) => void): void {
-  if (whyNot(action) === null) started.value = { action, onDone };
+  if (whyNot(action) !== null) return;
+  openedBy = session.value?.token;
+  started.value = { action, onDone };
 }
 
 /** Why the reader cannot do it: the scope that the token lacks, or what the state rules out; null when they can. */

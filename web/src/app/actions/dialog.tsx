@@ -61,14 +61,20 @@ function ActionDialog({ action: first, onDone }: Started) {
     setFault(null);
     try {
       const answer = await send(action, reason.trim(), key.current);
-      announce(action.done);
+      const done = typeof action.done === 'string' ? action.done : action.done(answer);
+      announce(done);
       close();
-      notify(action.done);
+      notify(done);
       onDone?.(answer);
     } catch (error) {
       const problem = asProblem(error);
       if (problem.status >= 400 && problem.status < 500) key.current = newKey();
       if (problem.status === 401) close();
+      else if (problem.code === 'other_session') {
+        close();
+        announce(problem.detail);
+        notify(problem.detail);
+      }
       else if (problem.status === 409 || problem.status === 412) await lookAgain(problem);
       else setFault(problem);
     } finally {
@@ -76,6 +82,7 @@ function ActionDialog({ action: first, onDone }: Started) {
     }
   };
 
+  const again = action.repeatable !== false;
   const goOn = (fresh: Action) => {
     setAction(fresh);
     setChanged(null);
@@ -107,10 +114,10 @@ function ActionDialog({ action: first, onDone }: Started) {
               </div>
             )}
             {fault && <ErrorBox problem={fault} title={fault.away ? 'No answer came: it is not known whether it was done' : undefined} />}
-            {fault?.away && <p class="muted">Trying again is safe: the daemon does it at most once.</p>}
+            {fault?.away && <p class="muted">{again ? 'Trying again is safe: the daemon does it at most once.' : 'It may have been done: look at the list before you do it again.'}</p>}
             <div class="dialog-foot">
-              <Button onClick={leave}>Cancel</Button>
-              <Button type="submit" kind={action.kind ?? 'plain'} busy={busy} refused={whyNot(action)}>{busy ? 'Sending…' : fault ? 'Try again' : action.verb}</Button>
+              <Button onClick={leave}>{fault?.away && !again ? 'Close and look' : 'Cancel'}</Button>
+              {(!fault?.away || again) && <Button type="submit" kind={action.kind ?? 'plain'} busy={busy} refused={whyNot(action)}>{busy ? 'Sending…' : fault ? 'Try again' : action.verb}</Button>}
             </div>
           </>
         )}

@@ -101,7 +101,7 @@ export function issueToken(draft: TokenDraft, lifetime: string): Action {
     effect: 'The token is shown once, here. Only its hash is stored.',
     shown: [{ name: 'Name', value: draft.name }, { name: 'Scopes', value: draft.scopes.join(', ') }, { name: 'Lasts', value: lifetime }],
     method: 'POST', path: '/v1/tokens', body: () => ({ name: draft.name, scopes: draft.scopes, ...(draft.expires_in_s ? { expires_in_s: draft.expires_in_s } : {}) }),
-    look: null, done: `A token is issued to ${draft.name}.`,
+    look: null, repeatable: false, done: `A token is issued to ${draft.name}.`,
   };
 }
 
@@ -112,7 +112,7 @@ export function webhookAction(what: 'test' | 'enable', webhook: Webhook): Action
     kind: 'plain', reason: false, refused: test || webhook.disabled ? null : 'It is not disabled.',
     effect: test ? 'A message of type driftgate.test is queued for delivery.' : 'Messages are delivered to it again.',
     shown: [{ name: 'Endpoint', value: webhook.url }],
-    method: 'POST', path: `/v1/webhooks/${encodeURIComponent(webhook.name)}/${what}`, look: null,
+    method: 'POST', path: `/v1/webhooks/${encodeURIComponent(webhook.name)}/${what}`, look: null, repeatable: !test,
     done: test ? `A test message to ${webhook.name} is queued.` : `${webhook.name} is enabled.`,
   };
 }

@@ -51,6 +51,13 @@ function ended(promotion: Promotion): string {
   return `It has ended: ${words(promotion.state)}.`;
 }
 
+/** What became of an order to end: the daemon answers while the candidate's traffic is still being taken back. */
+function doneText(promotion: Promotion, answer: unknown): string {
+  const state = (answer as Partial<Promotion> | undefined)?.state;
+  if (!state || state === 'rolling_back' || isOpen(state)) return `Ordered for ${promotion.id}: the candidate's traffic is being taken back. The page shows when it is at 0%.`;
+  return `${promotion.id} is now ${words(state)}.`;
+}
+
 function base(promotion: Promotion, name: PromotionAction, digest: string | undefined) {
   return {
     name, method: 'POST' as const, path: `${pathOf(promotion)}/${name}`, reason: true, shown: shownOf(promotion, digest),
@@ -81,6 +88,9 @@ function approveEffect(promotion: Promotion): string {
   const approval = promotion.approval;
   const missing = approval ? approval.needed - approval.given.length - 1 : 0;
   if (missing > 0) return `Your approval counts for this step and this evidence. It then still needs ${count(missing)} more.`;
+  const canary = promotion.canary;
+  if (canary && canary.step >= canary.steps) return 'The promotion finishes: the candidate becomes the incumbent. What was sent to the fallback stays there.';
+  if (canary && canary.step + 1 >= canary.steps) return 'The bake begins: the candidate keeps its share and is watched until the promotion finishes.';
   return 'The candidate gets the share of the next step at once.';
 }
 
@@ -114,7 +124,7 @@ export function abort(promotion: Promotion): Action {
     verb: 'Abort', title: `Abort ${promotion.id}`, scope: 'operator', kind: 'danger',
     refused: isOpen(promotion.state) ? null : ended(promotion),
     effect: 'The candidate goes to 0% of the traffic first, then the promotion ends as aborted. The model is not put on hold.',
-    look: look(promotion, abort), done: `${promotion.id} is aborted.`,
+    look: look(promotion, abort), done: (answer) => doneText(promotion, answer),
   };
 }
 
@@ -128,7 +138,7 @@ export function rollback(promotion: Promotion): Action {
     effect: serves
       ? 'The version that served before serves all traffic again, and the model is put on hold until an operator lifts it.'
       : 'The candidate goes to 0% of the traffic at once, the promotion ends as rejected, and the model is put on hold until an operator lifts it.',
-    look: look(promotion, rollback), done: `${promotion.id} is rolled back.`,
+    look: look(promotion, rollback), done: (answer) => doneText(promotion, answer),
   };
 }
 

@@ -8,6 +8,7 @@ import { ErrorBox, Facts, Loaded, PageHead, Section } from '../../ui/page';
 import { Time } from '../../ui/time';
 import { may } from '../../api/session';
 import { Compare } from './compare';
+import { readExplanation } from './explain';
 import { ContractText, type Explanation } from './text';
 import { WhatIf } from './what_if';
 
@@ -15,7 +16,7 @@ export default function View({ params, query }: ViewProps) {
   const wanted = params['contract'] ?? '';
   const path = `/v1/contracts/${encodeURIComponent(wanted)}`;
   const contract = useResource<Contract>(path);
-  const explained = useResource<Explanation>(`${path}/explain`);
+  const explained = useResource<Explanation>(`${path}/explain`, { read: readExplanation });
   const others = useResource<Page<Contract>>('/v1/contracts?limit=500');
   const found = contract.data;
   return (
@@ -42,7 +43,7 @@ function About({ of, byName }: { of: Contract; byName: boolean }) {
         ['Digest', <Digest>{of.digest}</Digest>],
         ['Registered', <Time us={of.registered_us} none="–" />],
         ['By', <Name>{of.registrant}</Name>],
-        ['Promotions under it', <Link to={`/?contract=${encodeURIComponent(of.digest)}`}>show them</Link>],
+        ['Promotions under it', <Link to={`/?show=all&contract=${encodeURIComponent(of.digest)}`}>show them</Link>],
         ...(may('auditor') ? [['Evidence', <Link to={`/evidence?contract=${encodeURIComponent(of.digest)}`}>entries about it</Link>] as [string, preact.ComponentChildren]] : []),
       ]} />
     </>

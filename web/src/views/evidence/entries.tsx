@@ -56,8 +56,7 @@ export function Entries({ query, onRows }: { query: URLSearchParams; onRows: (ro
   const order = query.get('order') === 'oldest' ? 'oldest' : 'newest';
   const list = useList<Entry>(withQuery('/v1/evidence', { ...apiFilters(query), order }), { limit: 50 });
   const size = Number(list.first?.['tree_size'] ?? 0);
-  // Reading the log is itself an entry, so that one more is no news.
-  const grown = treeSize.value === null || size === 0 ? 0 : treeSize.value - size - 1;
+  const grown = treeSize.value === null || size === 0 ? 0 : treeSize.value - size;
   if (list.data) onRows(list.data);
   return (
     <>

@@ -26,6 +26,7 @@ export function HeadBand({ turn, onChange }: { turn: number; onChange: () => voi
     const control = new AbortController();
     readPresentHead(control.signal).then(
       (read) => {
+        if (control.signal.aborted) return;
         setView(read);
         setProblem(null);
       },

@@ -108,7 +108,7 @@ function Segments({ segments }: { segments: Segment[] }) {
           {slices > 0 && <p class="muted small">{plural(slices, 'slice')} with a share of its own</p>}</> },
         { head: 'Mirrored', numeric: true, cell: ({ mirrorBp }) => (mirrorBp > 0 ? percent(mirrorBp) : '–') },
         { head: 'Entry', numeric: true, cell: ({ seq }) => <Link to={`/evidence?seq=${seq}`}>{count(seq)}</Link> },
-        { head: 'Why', cell: ({ fromUs, seq }) => <Button kind="link" label={`What served from entry ${seq} on, and why`} onClick={() => choose(fromUs)}>What and why</Button> },
+        { head: 'Why', cell: ({ fromUs, seq }) => <Button kind="link" label={`What and why, from entry ${seq} on`} onClick={() => choose(fromUs)}>What and why</Button> },
       ]} />
       {!all && newest.length > rows.length && <p class="more"><Button onClick={() => setAll(true)}>Show all {count(newest.length)}</Button></p>}
     </>

@@ -6,11 +6,11 @@ import type { Contract, Page } from '../../api/types';
 import { checkEntry, checkHead, type Checked, type Material, type Pinned, readProof } from '../../proof/check';
 import { type LogEntry, readEntry } from '../../proof/entry';
 import { type Continuity, HeadShelf, type KeptHead, type Shelf } from '../../proof/heads';
-import { readHead, type SignedHead } from '../../proof/note';
+import { readHead, sameHead, type SignedHead } from '../../proof/note';
 import { type RuleMaterial, verdictsOf } from '../../proof/rule_step';
 import { listItems } from '../../proof/split';
 import type { Step } from '../../proof/steps';
-import { judgeSignature, keysText, NoKeys, parseKeys, type Rotation, type Signed, type TrustedKey } from '../../proof/trust';
+import { judgeSignature, keysText, NoKeys, parseKeys, parseStoredKeys, type Rotation, type Signed, type TrustedKey } from '../../proof/trust';
 
 const PAGE = 500;
 const TRIES = 3;
@@ -41,7 +41,7 @@ export const keptChanges = signal(0);
 /** The keys that the person pinned, as far as they can be read. */
 export const pinnedKeys = computed<TrustedKey[]>(() => {
   try {
-    return pinnedText.value === '' ? [] : parseKeys(pinnedText.value);
+    return pinnedText.value === '' ? [] : parseStoredKeys(pinnedText.value);
   } catch (error) {
     if (error instanceof NoKeys) return [];
     throw error;
@@ -94,13 +94,16 @@ export function usableKept(origin: string): { kept?: KeptHead; unusable?: KeptHe
   return isOurs ? { kept } : { unusable: kept };
 }
 
-/** Keeps a head that nothing speaks against. */
-function keepHead(head: SignedHead, signed: Signed, continuity: Continuity): void {
+/** Keeps a head that nothing speaks against. `judgedBy` is the kept head that it was held against. */
+function keepHead(head: SignedHead, signed: Signed, continuity: Continuity, judgedBy: KeptHead | undefined): void {
   const isSigned = signed.state === 'good' || signed.state === 'no key';
   const isNext = continuity === 'first' || continuity === 'same' || continuity === 'continues';
   if (!isSigned || !isNext) return;
   const signedBy = signed.state === 'good' ? signed.key.id : '';
   const before = shelf.find(head.origin);
+  // Another check may have kept a head since: this one was not judged by it, and must not take its place.
+  const present = usableKept(head.origin).kept;
+  if (present && !(judgedBy && sameHead(present.head, judgedBy.head))) return;
   const isKnown = before?.head.note === head.note && before.signedBy === signedBy;
   shelf.keep({ head, seenUs: Date.now() * 1000, signedBy });
   if (!isKnown) keptChanges.value += 1;
@@ -151,14 +154,16 @@ async function consistencyProof(from: number, to: number): Promise<unknown> {
 }
 
 /** What pinned keys, kept head and consistency proof there are for a head. */
-async function standing(head: SignedHead): Promise<{ pinned: Pinned; consistency: unknown; unusable: KeptHead | undefined }> {
+async function standing(head: SignedHead, askedUs: number): Promise<{ pinned: Pinned; consistency: unknown; unusable: KeptHead | undefined }> {
   const { kept, unusable } = usableKept(head.origin);
   const isGrown = kept !== undefined && kept.head.size < head.size;
+  const isKeptSince = kept !== undefined && kept.head.size > head.size && kept.seenUs >= askedUs;
   const [found, consistency] = await Promise.all([
     rotations(head),
-    isGrown ? consistencyProof(kept.head.size, head.size) : undefined,
+    isGrown ? consistencyProof(kept.head.size, head.size)
+      : isKeptSince ? consistencyProof(head.size, kept.head.size) : undefined,
   ]);
-  return { pinned: { keys: pinnedKeys.value, rotations: found, ...(kept ? { kept } : {}) }, consistency, unusable };
+  return { pinned: { keys: pinnedKeys.value, rotations: found, isKeptSince, ...(kept ? { kept } : {}) }, consistency, unusable };
 }
 
 export interface HeadView {
@@ -172,14 +177,16 @@ export interface HeadView {
 
 /** The log's present head, judged; keeps it when nothing speaks against it. Throws NoHead and Problem. */
 export async function readPresentHead(signal?: AbortSignal): Promise<HeadView> {
+  const askedUs = Date.now() * 1000;
   const note = await requestText('/v1/log/checkpoint', signal ? { signal } : {});
   const head = readHead(note);
-  const { pinned, consistency, unusable } = await standing(head);
+  const { pinned, consistency, unusable } = await standing(head, askedUs);
   const steps: Step[] = [];
-  const judged = checkHead(head, pinned, consistency, 0, steps);
+  const judged = checkHead(head, pinned, consistency, Date.now() * 1000, steps);
   const signed = judged.signed ?? { state: 'no key' };
   const continuity = judged.continuity ?? 'first';
-  keepHead(head, signed, continuity);
+  // A check that a newer one replaced keeps nothing: the keys may have changed since.
+  if (!signal?.aborted) keepHead(head, signed, continuity, pinned.kept);
   return { head, steps, signed, continuity, kept: pinned.kept, unusable };
 }
 
@@ -228,12 +235,15 @@ async function gather(seq: number, entry: LogEntry | undefined): Promise<{ proof
     const [proof, contract] = await Promise.all([request<unknown>(`/v1/log/proof/${seq}`), contractOf(entry)]);
     return { proof, rule: { contract } };
   }
-  const verdicts = range.count === 0 ? [] : await verdictsFrom(entry, range.first, range.count);
+  const [verdicts, contract] = await Promise.all([
+    range.count === 0 ? [] : verdictsFrom(entry, range.first, range.count),
+    contractOf(entry),
+  ]);
   for (let tried = 1; ; tried++) {
     const last = await request<unknown>(`/v1/log/proof/${seq}`);
     const first = range.count === 0 ? last : await request<unknown>(`/v1/log/proof/${range.first}`);
     const isOneTree = readProof(first)?.treeSize === readProof(last)?.treeSize;
-    if (isOneTree || tried === TRIES) return { proof: last, rule: { ...(verdicts ? { verdicts } : {}), proofs: { first, last } } };
+    if (isOneTree || tried === TRIES) return { proof: last, rule: { contract, ...(verdicts ? { verdicts } : {}), proofs: { first, last } } };
   }
 }
 
@@ -245,16 +255,17 @@ export type CheckState =
 /** Asks for what it takes and checks the entry whose bytes are at hand. */
 export async function check(seq: number, bytes: Uint8Array, listed: Material['listed']): Promise<CheckState> {
   try {
+    const askedUs = Date.now() * 1000;
     const entry = readable(bytes);
     const { proof, rule } = await gather(seq, entry);
     const head = headOf(proof);
     const { pinned, consistency, unusable } = head
-      ? await standing(head)
-      : { pinned: { keys: pinnedKeys.value, rotations: [] }, consistency: undefined, unusable: undefined };
+      ? await standing(head, askedUs)
+      : { pinned: { keys: pinnedKeys.value, rotations: [] } as Pinned, consistency: undefined, unusable: undefined };
     const material: Material = { seq, entry: bytes, proof, consistency, ...(rule ? { rule } : {}), ...(listed ? { listed } : {}) };
     const checked = checkEntry(material, pinned);
     if (checked.state !== 'broken' && checked.head && checked.signed && checked.continuity) {
-      keepHead(checked.head, checked.signed, checked.continuity);
+      keepHead(checked.head, checked.signed, checked.continuity, pinned.kept);
     }
     return { state: 'done', checked, unusable };
   } catch (error) {

@@ -55,6 +55,16 @@ export default function View({ query }: ViewProps) {
   ];
   // What waits for the reader comes first.
   const ordered = [tabs[1], tabs[0], tabs[2], tabs[3]] as typeof tabs;
+  // What waits stands above the models: they are shown together, so that nothing moves under the reader's hand.
+  if (!shown && !needs.data && !needs.error) {
+    return (
+      <>
+        <PageHead title="Models and promotions" />
+        <Tabs tabs={ordered} shown={shown} />
+        <p class="muted loading" aria-busy="true">Loading…</p>
+      </>
+    );
+  }
   return (
     <>
       <PageHead title="Models and promotions" />

@@ -27,8 +27,9 @@ export function Ramp({ store }: { store: PromotionStore }) {
 
 function Now({ store }: { store: PromotionStore }) {
   const of = useStable(() => {
-    const { canary, share_bp, state } = store.promotion.value;
-    return { canary: canary ?? null, share: share_bp ?? canary?.share_bp ?? null, open: isOpen(state), times: timesOf(store.series.value) };
+    const { canary, ended_us, share_bp, state } = store.promotion.value;
+    const until = isOpen(state) ? Math.floor(now.value / 10_000) * 10_000 : (ended_us ?? 0) / 1000;
+    return { canary: canary ?? null, share: share_bp ?? canary?.share_bp ?? null, open: isOpen(state), times: timesOf(store.series.value, until) };
   });
   if (!of.canary) return null;
   return (
@@ -63,10 +64,13 @@ function factsOf(canary: Canary, share: number | null, open: boolean, times: { w
 function RampChart({ store }: { store: PromotionStore }) {
   const standing = useStableSignal(() => {
     const { state, ended_us, share_bp, canary } = store.promotion.value;
-    return { open: isOpen(state), ended: (ended_us ?? 0) / 1e6, share: share_bp ?? canary?.share_bp ?? null };
+    return {
+      open: isOpen(state), planned: state === 'running' || state === 'awaiting_approval', ended: (ended_us ?? 0) / 1e6,
+      share: share_bp ?? canary?.share_bp ?? null, stepSince: canary?.step_started_us ? canary.step_started_us / 1e6 : null,
+    };
   });
   const time = useComputed(() => (standing.value.open ? Math.floor(now.value / 10_000) * 10 : standing.value.ended));
-  const model = useComputed(() => rampModel(store.series.value, { open: standing.value.open, now: time.value, share: standing.value.share }));
+  const model = useComputed(() => rampModel(store.series.value, { ...standing.value, now: time.value }));
   return <Chart model={model} />;
 }
 

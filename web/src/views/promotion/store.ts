@@ -67,15 +67,27 @@ export function useStableSignal<T>(read: () => T): ReadonlySignal<T> {
   return useComputed(() => JSON.parse(text.value) as T);
 }
 
-/** How long the canary has worked and has waited for people, in ms, by its points. */
-export function timesOf(series: Series): { working: number; waiting: number } {
+/** States in which nothing goes on until a person acts. */
+const WAITING = ['paused', 'awaiting_approval', 'inconclusive'];
+
+/** How long the stage has worked and has waited for people, in ms, from its first point until `until` (ms since the
+ * epoch), by the changes of state in between. */
+export function timesOf(series: Series, until: number): { working: number; waiting: number } {
   const times = { working: 0, waiting: 0 };
-  for (let at = 1; at < series.points.length; ++at) {
-    const before = series.points[at - 1];
-    const point = series.points[at];
-    if (!before || !point) continue;
-    const waits = /approv|pause/.test(before.action) || /approv|pause/.test(before.phase);
-    times[waits ? 'waiting' : 'working'] += (point.time - before.time) * 1000;
+  const first = series.points[0];
+  if (!first) return times;
+  let since = first.time * 1000;
+  let waits = false;
+  const spend = (end: number) => {
+    times[waits ? 'waiting' : 'working'] += Math.max(0, end - since);
+    since = Math.max(since, end);
+  };
+  for (const mark of series.marks) {
+    const next = mark.kind === 'state_changed' ? /→ (\w+)/.exec(mark.text)?.[1] : undefined;
+    if (!next) continue;
+    spend(mark.time * 1000);
+    waits = WAITING.includes(next);
   }
+  spend(until);
   return times;
 }

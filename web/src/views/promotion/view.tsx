@@ -1,5 +1,6 @@
 // `/p/ID`: one promotion, what was decided and on which figures, and what a person can do about it.
-import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import type { ComponentChild } from 'preact';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { concerns, useEvents } from '../../api/events';
 import { useResource } from '../../api/resource';
 import type { Promotion } from '../../api/types';
@@ -68,13 +69,20 @@ function PromotionPage({ id }: { id: string }) {
 
 function Body({ store }: { store: PromotionStore }) {
   return (
-    <>
-      <Standing store={store} />
-      <Parties store={store} />
-      <Stages store={store} />
-      <Ramp store={store} />
-      <Live store={store} />
-      <Bounds store={store} />
-    </>
+    <InTurn parts={[
+      <Standing store={store} />, <Parties store={store} />, <Stages store={store} />, <Ramp store={store} />, <Live store={store} />, <Bounds store={store} />,
+    ]} />
   );
+}
+
+/** Shows its parts one after another, each in a task of its own: what is read first is there first, and a click in
+ * between does not wait for what is still below the window. */
+function InTurn({ parts }: { parts: ComponentChild[] }) {
+  const [shown, setShown] = useState(1);
+  useEffect(() => {
+    if (shown >= parts.length) return;
+    const timer = setTimeout(() => setShown(shown + 1));
+    return () => clearTimeout(timer);
+  }, [shown]);
+  return <>{parts.slice(0, shown)}{shown < parts.length && <div aria-busy="true" />}</>;
 }

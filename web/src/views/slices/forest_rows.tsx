@@ -84,8 +84,10 @@ function rowOf(prototype: HTMLTableRowElement, row: ForestRow, scale: Scale, mos
   return made;
 }
 
-/** Rows that are made at once; further ones follow, a part with each frame, so that the page answers in between. */
-const AT_ONCE = 250;
+/** Rows that are made at once, more than a screen has; further ones follow, a part with each frame, so that the first are
+ * soon there and the page answers in between. */
+const AT_ONCE = 50;
+const WITH_A_FRAME = 150;
 
 /** Puts all rows of the forest into `body`, instead of what is there; at once those up to `open`. Gives what stops it. */
 export function fillRows(body: HTMLTableSectionElement, forest: Forest, open: string): () => void {
@@ -99,7 +101,8 @@ export function fillRows(body: HTMLTableSectionElement, forest: Forest, open: st
     const made = document.createDocumentFragment();
     for (; done < until && done < forest.rows.length; ++done) made.append(rowOf(prototype, forest.rows[done] as ForestRow, scale, most));
     body.append(made);
-    if (done < forest.rows.length) frame = requestAnimationFrame(() => append(done + AT_ONCE));
+    // The frame that shows what is there comes first; the next part is made before the one after it.
+    if (done < forest.rows.length) frame = requestAnimationFrame(() => { frame = requestAnimationFrame(() => append(done + WITH_A_FRAME)); });
   };
   body.replaceChildren();
   append(Math.max(AT_ONCE, forest.rows.findIndex((row) => row.slice === open) + 1));
