@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 
 namespace driftgate::auth {
 
@@ -43,10 +42,14 @@ std::vector<Scope> Scopes::list() const {
   return scopes;
 }
 
+std::vector<std::string_view> Scopes::names() const {
+  std::vector<std::string_view> names;
+  for (const Scope scope : list()) names.push_back(to_string(scope));
+  return names;
+}
+
 std::string Scopes::text() const {
-  const std::vector<Scope> scopes = list();
-  const auto names = scopes | std::views::transform(to_string);
-  return fmt::format("{}", fmt::join(names.begin(), names.end(), ","));
+  return fmt::format("{}", fmt::join(names(), ","));
 }
 
 Result<Scopes> parse_scopes(std::string_view text) {

@@ -38,6 +38,7 @@ class Scopes {
   [[nodiscard]] constexpr bool has(Scope scope) const { return (bits_ & bit(scope)) != 0; }
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
   [[nodiscard]] std::vector<Scope> list() const;
+  [[nodiscard]] std::vector<std::string_view> names() const;  ///< in the order of `Scope`
   [[nodiscard]] std::string text() const;  ///< "approver,viewer"
   bool operator==(const Scopes&) const = default;
 

@@ -17,12 +17,10 @@ using schema::fail;
 
 /// `csrf` is null for who came with a token: other sites cannot send that.
 json session_json(const Context& context, const auth::Principal& principal, json csrf) {
-  json scopes = json::array();
-  for (const Scope scope : principal.scopes.list()) scopes.push_back(auth::to_string(scope));
   json expires = nullptr;
   if (principal.expires_us) expires = *principal.expires_us;
   return {{"name", principal.name},
-          {"scopes", std::move(scopes)},
+          {"scopes", principal.scopes.names()},
           {"token", principal.token_id},
           {"csrf", std::move(csrf)},
           {"expires_us", std::move(expires)},

@@ -49,11 +49,9 @@ Reply get_entry_schema(Context&, const Call& call) {
 }
 
 Reply get_whoami(Context&, const Call& call) {
-  json scopes = json::array();
-  for (const Scope scope : call.principal.scopes.list()) scopes.push_back(auth::to_string(scope));
+  const auto& who = call.principal;
   return json_response(
-      200,
-      json{{"name", call.principal.name}, {"scopes", scopes}, {"token", call.principal.token_id}}.dump());
+      200, json{{"name", who.name}, {"scopes", who.scopes.names()}, {"token", who.token_id}}.dump());
 }
 
 Reply get_settings(Context& context, const Call&) {

@@ -16,12 +16,10 @@ using schema::fail;
 constexpr std::int64_t kMaxExpiry_s = 10LL * 366 * 24 * 3600;
 
 json token_json(const auth::TokenInfo& token) {
-  json scopes = json::array();
-  for (const auth::Scope scope : token.scopes.list()) scopes.push_back(auth::to_string(scope));
   const auto time = [](const std::optional<std::int64_t>& us) { return us ? json(*us) : json(nullptr); };
   return {{"id", token.id},
           {"name", token.name},
-          {"scopes", scopes},
+          {"scopes", token.scopes.names()},
           {"granted_by", token.granted_by},
           {"created_us", token.created_us},
           {"expires_us", time(token.expires_us)},
