@@ -88,20 +88,18 @@ TEST_CASE("an item of a list names the clauses to waive by the report, as a waiv
   const auto item = [&] { return json::parse(h.pipeline->promotion_item(id)->json); };
   CHECK(item()["waiver"] == h.view(id)["waiver"]);
   // Rows with several limits of a clause in one tell less than the report, so they decide nothing here.
-  REQUIRE(h.store->write("forget the rows", [](store::Tx& tx) -> schema::Result<void> {
-    TRY(tx.run({"keep the rows", "CREATE TABLE kept AS SELECT * FROM verdicts"}, {}));
-    TRY(tx.run({"forget the rows", "DELETE FROM verdicts"}, {}));
-    return {};
-  }));
+  const auto set_rows = [&h](const char* verdict) {
+    REQUIRE(h.store->write("change the rows", [&](store::Tx& tx) -> schema::Result<void> {
+      TRY(tx.run({"change the rows", "UPDATE verdicts SET verdict = ?1 WHERE clause = 'numerical.tv'"}, {verdict}));
+      return {};
+    }));
+  };
+  set_rows("pass");
   REQUIRE(item()["waiver"]["clauses"].size() == 1);
   CHECK(item()["waiver"]["clauses"][0]["clause"] == "numerical.tv");
   CHECK(item()["waiver"]["clauses"][0]["given"][0]["who"] == "anna");
   CHECK(item()["needs"][0]["action"] == "waive");
-  REQUIRE(h.store->write("bring the rows back", [](store::Tx& tx) -> schema::Result<void> {
-    TRY(tx.run({"bring the rows back", "INSERT INTO verdicts SELECT * FROM kept"}, {}));
-    TRY(tx.run({"forget the copy", "DROP TABLE kept"}, {}));
-    return {};
-  }));
+  set_rows("inconclusive");
 }
 
 TEST_CASE("names that look alike are one person to a waiver") {
