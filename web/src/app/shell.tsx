@@ -24,7 +24,8 @@ const NAV: [string, string][] = [
 
 export function Shell() {
   const state = signedState.value;
-  if (state === 'in') return <Inside />;
+  // Another person's page begins anew, with nothing that the one before has read.
+  if (state === 'in') return <Inside key={session.value?.token} />;
   return (
     <>
       <header class="bar"><span class="brand">driftgate</span></header>

@@ -112,7 +112,7 @@ test('latency is drawn for the metrics that were measured', () => {
   const model = latencyModel(series, 'ttft_ms');
   assert.deepEqual(model.ys[2], [40, 40, 40]);
   assert.deepEqual(model.ys[3], [null, null, null]);
-  assert.match(model.summary, /Incumbent: none yet/);
+  assert.match(model.summary, /Incumbent: too few answers/);
 });
 
 const ecdf = { edges: [0.001, 0.01, 0.1], cdf: [0.2, 0.9, 1], mean: 0.01, quantiles: { '0.5': 0.005 } };
