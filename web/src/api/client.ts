@@ -46,7 +46,7 @@ export async function request<T>(path: string, options: RequestOptions = {}): Pr
 export async function requestAnswer<T>(path: string, options: RequestOptions = {}): Promise<Answer<T>> {
   const response = await respond(path, options);
   const type = response.headers.get('Content-Type') ?? '';
-  const value = response.status === 204 ? undefined : await bodyOf(response, () => (type.includes('json') ? response.json() : response.text()));
+  const value = await bodyOf(response, async () => (response.status === 204 ? undefined : type.includes('json') ? response.json() : response.text()));
   return { value: value as T, etag: response.headers.get('ETag') };
 }
 
@@ -65,6 +65,7 @@ export async function requestBytes(path: string, options: RequestOptions = {}): 
 /** The answer itself, for what is read as it arrives: then it must be `unlimited`, since the 30 s hold for the body too.
  * Throws as request does. */
 export async function respond(path: string, options: RequestOptions & { unlimited?: boolean } = {}): Promise<Response> {
+  const who = session.value?.token;
   const response = await attempt(path, options);
   if (response.ok) return response;
   const problem = await problemOf(response);
@@ -74,7 +75,6 @@ export async function respond(path: string, options: RequestOptions & { unlimite
   }
   // Another tab may have signed in anew, which leaves this one with an old CSRF token. The request had no effect.
   const writes = !!options.method && options.method !== 'GET' && options.method !== 'HEAD';
-  const who = session.value?.token;
   if (problem.status === 403 && writes && (await renewSession())) {
     // Nothing that one person decided is sent in the name of another.
     if (session.value?.token !== who) {

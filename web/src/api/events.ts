@@ -19,6 +19,8 @@ export const connection = signal<Connection>('connecting');
 export const awaySince = signal<number | null>(null);
 /** How often the connection came back after it was lost. Resources read again when it changes. */
 export const comebacks = signal(0);
+/** When it last came back, in ms since the epoch: what was read before that may be out of date. 0: never lost. */
+export const comebackAt = signal(0);
 /** Why there are no live events although the daemon answers; '' otherwise. */
 export const liveFault = signal('');
 /** The daemon that the stream comes from. */

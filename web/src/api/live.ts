@@ -2,7 +2,7 @@
 // the others; hidden tabs do not stand for election, so that nothing is read when nobody looks.
 
 import { respond, asProblem } from './client';
-import { awaySince, comebacks, connection, daemon, emit, liveFault, restarted, treeSize } from './events';
+import { awaySince, comebackAt, comebacks, connection, daemon, emit, liveFault, restarted, treeSize } from './events';
 import { leadership, type Leadership } from './leader';
 import { announceBy, onSessionChange, session, sessionChangedElsewhere, signedState } from './session';
 import { SseParser, type SseEvent } from './sse';
@@ -20,8 +20,10 @@ const HIDDEN_GRACE_MS = 2000;
 const SILENCE_MS = 40_000;
 /** After a longer absence everything is read anew rather than every event made up for. */
 const RESUME_MS = 10 * 60_000;
-/** Two heartbeats that did not come. */
-const OLD_MS = 32_000;
+/** A heartbeat has not come: what is shown may be out of date. */
+const OLD_MS = 20_000;
+/** How often the leader looks at the clock: timers stand still while a computer sleeps, and the clock does not. */
+const LOOK_MS = 2000;
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 
 let lastSeq: number | null = null;
@@ -86,7 +88,7 @@ function tellState(): void {
 function hear(message: Message): void {
   if (message.kind === 'session') return void sessionChangedElsewhere(message.what);
   if (signedState.value !== 'in') return;
-  if (message.kind !== 'who' && !leading) lastHeard = Date.now();
+  if (!leading && (message.kind === 'event' || (message.kind === 'state' && message.connection === 'live'))) lastHeard = Date.now();
   if (message.kind === 'who') {
     if (leading) tellState();
   } else if (!leading && message.kind === 'event') {
@@ -104,7 +106,9 @@ function setConnection(state: 'connecting' | 'live' | 'away', since: number | nu
   connection.value = state;
   awaySince.value = since;
   liveFault.value = fault;
-  if (back) comebacks.value += 1;
+  if (!back) return;
+  comebackAt.value = Date.now();
+  comebacks.value += 1;
 }
 
 function isAway(fault: string, since: number): void {
@@ -154,23 +158,34 @@ function pause(ms: number, end: AbortSignal): Promise<void> {
 
 async function readStream(end: AbortSignal, connected: () => void): Promise<void> {
   const control = new AbortController();
-  const stop = () => control.abort();
-  end.addEventListener('abort', stop, { once: true });
-  let watchdog: ReturnType<typeof setTimeout> | undefined;
-  let late = false;
-  const heard = () => {
-    lastHeard = Date.now();
-    clearTimeout(watchdog);
-    watchdog = setTimeout(() => {
-      late = true;
-      control.abort();
-    }, SILENCE_MS);
+  const stop = () => {
+    clearInterval(watchdog);
+    control.abort();
   };
+  end.addEventListener('abort', stop, { once: true });
+  let late = false;
+  let greeted = false;
+  let since = Date.now();
+  const heard = () => {
+    lastHeard = since = Date.now();
+    if (!greeted || connection.value === 'live') return;
+    setConnection('live', null, '');
+    tellState();
+  };
+  const watchdog = setInterval(() => {
+    const silent = Date.now() - since;
+    if (silent > SILENCE_MS) {
+      late = true;
+      stop();
+    } else if (silent > OLD_MS && connection.value === 'live') {
+      setConnection('connecting', lastHeard, '');
+      tellState();
+    }
+  }, LOOK_MS);
   const resume = lastSeq !== null && Date.now() - lastHeard < RESUME_MS;
   if (!resume) lastSeq = null;
   const asked = performance.now();
   try {
-    watchdog = setTimeout(stop, SILENCE_MS);
     const response = await respond(resume ? `/v1/events?after=${lastSeq}` : '/v1/events',
       { signal: control.signal, unlimited: true, headers: { Accept: 'text/event-stream' } });
     connected();
@@ -182,10 +197,14 @@ async function readStream(end: AbortSignal, connected: () => void): Promise<void
       const { done, value } = await reader.read();
       if (done) return;
       heard();
-      for (const event of parser.take(decoder.decode(value, { stream: true }))) {
+      const events = parser.take(decoder.decode(value, { stream: true }));
+      // A heartbeat: the other tabs learn by it that the daemon is there.
+      if (greeted && events.length === 0) tellState();
+      for (const event of events) {
         take(event);
         tell({ kind: 'event', event });
         if (event.name !== 'hello') continue;
+        greeted = true;
         setConnection('live', null, '');
         tellState();
         // What was read before the stream began may lack what happened in between.
@@ -196,7 +215,7 @@ async function readStream(end: AbortSignal, connected: () => void): Promise<void
     if (late) throw new Error('The daemon has sent nothing for 40 s.');
     throw error;
   } finally {
-    clearTimeout(watchdog);
+    clearInterval(watchdog);
     end.removeEventListener('abort', stop);
     control.abort();
   }

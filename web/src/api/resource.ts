@@ -152,17 +152,19 @@ export interface List<T> extends Resource<T[]> {
 
 interface Rest<T> {
   path: string | null;
-  from: string | null;
   items: T[];
   next: string | null;
+  /** Whether the reader has asked for more. */
   loading: boolean;
   error: Problem | null;
+  /** Which reading of the first page it goes on from. */
+  readAt: number | null;
 }
 
-const noRest = { path: null, from: null, items: [], next: null, loading: false, error: null };
+const noRest = { path: null, items: [], next: null, loading: false, error: null, readAt: null };
 
 /** At least `count` items from a cursor on, or all. */
-async function readRest<T>(path: string, limit: number, from: string | null, count: number, signal: AbortSignal): Promise<{ items: T[]; next: string | null }> {
+export async function readRest<T>(path: string, limit: number, from: string | null, count: number, signal: AbortSignal): Promise<{ items: T[]; next: string | null }> {
   const items: T[] = [];
   let next = from;
   while (next !== null && items.length < count) {
@@ -178,36 +180,52 @@ export function useList<T>(path: string | null, options: ResourceOptions & { lim
   const limit = options.limit ?? 50;
   const firstPath = path === null ? null : page(path, limit, null);
   const first = useResource<Page<T> & Record<string, unknown>>(firstPath, options);
-  // `from`: the cursor of the first page that the rest goes on from.
   const [rest, setRest] = useState<Rest<T>>(noRest);
+  const newest = useRef(rest);
+  newest.current = rest;
+  const reading = useRef<AbortController | null>(null);
   const mine = rest.path === firstPath ? rest : null;
-  const next = mine ? mine.next : first.data?.next ?? null;
+  const cursor = first.data?.next ?? null;
+  const next = mine ? mine.next : cursor;
 
-  const more = () => {
-    if (path === null || next === null || mine?.loading) return;
-    const before = mine ?? { ...noRest, path: firstPath, from: next, next };
-    setRest({ ...before, loading: true, error: null });
-    request<Page<T>>(page(path, limit, next)).then(
-      (answer) => setRest((old) => old.path === firstPath
-        ? { ...old, items: [...old.items, ...answer.items], next: answer.next, loading: false, error: null } : old),
-      (error: unknown) => setRest((old) => (old.path === firstPath ? { ...old, loading: false, error: asProblem(error) } : old)),
+  /** Reads what follows the first page, `count` items of it at least; `added` to those that are there, or instead of them. */
+  const read = (from: string | null, count: number, added: boolean, loading: boolean) => {
+    if (path === null) return;
+    reading.current?.abort();
+    const control = new AbortController();
+    reading.current = control;
+    setRest((old) => ({ ...(old.path === firstPath ? old : { ...noRest, path: firstPath, next: from }), loading, error: null, readAt: first.readAt }));
+    readRest<T>(path, limit, from, count, control.signal).then(
+      (found) => {
+        if (control.signal.aborted) return;
+        reading.current = null;
+        setRest((old) => (old.path === firstPath
+          ? { ...old, items: added ? [...old.items, ...found.items] : found.items, next: found.next, loading: false, error: null } : old));
+      },
+      (error: unknown) => {
+        if (control.signal.aborted) return;
+        reading.current = null;
+        setRest((old) => (old.path === firstPath ? { ...old, loading: false, error: asProblem(error) } : old));
+      },
     );
   };
 
-  // When the first page ends elsewhere than before, what follows it is read again, as far as it was shown.
-  const cursor = first.data?.next ?? null;
-  const moved = !!mine && mine.items.length > 0 && !mine.loading && mine.from !== cursor;
+  const more = () => {
+    if ((next === null && !mine?.error) || mine?.loading) return;
+    if (reading.current || mine?.error) read(cursor, (mine?.items.length ?? 0) + 1, false, true);
+    else read(next, 1, true, true);
+  };
+
+  // When the first page was read anew, what follows it is too, as far as it was shown: rows may have moved between them.
   useEffect(() => {
-    if (!moved || path === null || !mine) return;
-    const control = new AbortController();
-    void readRest<T>(path, limit, cursor, mine.items.length, control.signal).then(
-      (again) => setRest((old) => (old.path === firstPath ? { ...noRest, path: firstPath, from: cursor, ...again } : old)),
-      (error: unknown) => {
-        if (!control.signal.aborted) setRest((old) => (old.path === firstPath ? { ...old, from: cursor, error: asProblem(error) } : old));
-      },
-    );
-    return () => control.abort();
-  }, [moved, cursor]);
+    const old = newest.current;
+    if (old.path !== firstPath || old.readAt === first.readAt || (old.items.length === 0 && !old.loading)) return;
+    read(cursor, old.items.length + (old.loading ? 1 : 0), false, old.loading);
+  }, [firstPath, first.readAt]);
+  useEffect(() => () => {
+    reading.current?.abort();
+    reading.current = null;
+  }, [firstPath]);
 
   const [head, tail] = [first.data?.items, mine?.items];
   const data = useMemo(() => (head && tail?.length ? [...head, ...tail] : head), [head, tail]);
@@ -215,6 +233,8 @@ export function useList<T>(path: string | null, options: ResourceOptions & { lim
     data,
     error: first.error, loading: first.loading, readAt: first.readAt, stale: first.stale, follows: first.follows,
     reload: () => {
+      reading.current?.abort();
+      reading.current = null;
       setRest(noRest);
       first.reload();
     },

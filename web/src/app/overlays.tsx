@@ -3,9 +3,16 @@
 import { signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import { onSessionChange, session } from '../api/session';
 
 export type Overlay = 'search' | 'help' | null;
 export const overlay = signal<Overlay>(null);
+
+let person = session.value?.token;
+onSessionChange(() => {
+  if (session.value?.token !== person) overlay.value = null;
+  person = session.value?.token;
+});
 
 interface OverlayProps {
   onClose: () => void;

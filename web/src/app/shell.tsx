@@ -24,7 +24,8 @@ const NAV: [string, string][] = [
 
 export function Shell() {
   const state = signedState.value;
-  if (state === 'in') return <Inside />;
+  // Another person's page begins anew, with nothing that the one before has read.
+  if (state === 'in') return <Inside key={session.value?.token} />;
   return (
     <>
       <header class="bar"><span class="brand">driftgate</span></header>
@@ -49,6 +50,7 @@ function Unreachable() {
 function Inside() {
   const at = routeOf(place.value.path);
   useFocusAfterMoves();
+  useFocusKept();
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
@@ -106,6 +108,30 @@ function useFocusAfterMoves() {
     frame = requestAnimationFrame(look);
     return () => cancelAnimationFrame(frame);
   }, [turn]);
+}
+
+/** When what has the focus is taken away by an action or an event, the focus stays in the content. */
+function useFocusKept() {
+  useEffect(() => {
+    let last: Element | null = null;
+    const came = (event: FocusEvent) => { last = event.target as Element; };
+    // Of what left the focus and is still there, the reader moved on.
+    const went = () => setTimeout(() => { if (last?.isConnected && document.activeElement === document.body) last = null; });
+    const look = new MutationObserver(() => {
+      if (!last || last.isConnected || document.activeElement !== document.body) return;
+      last = null;
+      document.getElementById('main')?.focus({ preventScroll: true });
+    });
+    const main = document.getElementById('main');
+    main?.addEventListener('focusin', came);
+    main?.addEventListener('focusout', went);
+    if (main) look.observe(main, { childList: true, subtree: true });
+    return () => {
+      look.disconnect();
+      main?.removeEventListener('focusin', came);
+      main?.removeEventListener('focusout', went);
+    };
+  }, []);
 }
 
 function Who() {

@@ -2,6 +2,7 @@
 
 import { joinTabs, startLive } from '../api/live';
 import { loadSession, ownerOf, session, signIn, signedOutWhy, signedState, takeTokenOfFragment } from '../api/session';
+import { announce } from '../ui/announce';
 import { visible } from '../ui/name';
 import { notify } from './notices';
 import { startKeys } from './keys';
@@ -36,6 +37,11 @@ async function enter(token: string): Promise<void> {
   const fault = await signIn(token);
   if (!fault) return;
   const text = `The link's token was not accepted. ${fault}`;
-  if (session.value && signedState.value === 'in') notify(`${text} You are still signed in as ${visible(session.value.name)}.`);
-  else signedOutWhy.value = text;
+  if (!session.value || signedState.value !== 'in') {
+    signedOutWhy.value = text;
+    return;
+  }
+  const said = `${text} You are still signed in as ${visible(session.value.name)}.`;
+  announce(said);
+  notify(said);
 }

@@ -64,13 +64,13 @@ export function confidenceModel(series: ClauseSeries): ChartModel {
       ? []
       : [{ value: limit, label: `Limit ${figure(limit)}`, role: 'limit', shade: badSide(series.limitKind) }];
   return {
-    name: `Confidence sequence of ${clauseTitle(series)}`,
+    name: fromCounts ? `Failure rate of ${clauseTitle(series)}, with limits by this page` : `Confidence sequence of ${clauseTitle(series)}`,
     summary: last
-      ? `After ${count(last.n)} observations the estimate is ${figure(last.estimate)}${intervalText(last)}` +
+      ? `After ${count(last.n)} ${fromCounts ? 'keys' : 'observations'} the estimate is ${figure(last.estimate)}${intervalText(last)}` +
         `${limit === null ? '' : `; the limit is ${figure(limit)}`}. Verdict: ${last.verdict || 'none yet'}.` +
         (fromCounts ? ' The band is computed by this page from the counts (beta-binomial mixture); the decision is by the e-values.' : '')
       : 'Nothing has been observed yet.',
-    x: nAxis(points),
+    x: { ...nAxis(points), ...(fromCounts ? { label: 'keys' } : {}) },
     y: { kind: 'linear', label: 'Figure', range, format: figure },
     lines: [
       { label: 'Estimate', role: 'estimate', shape: 'line' },

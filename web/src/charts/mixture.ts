@@ -45,11 +45,12 @@ export function rateInterval(failed: number, n: number, alpha: number): { lower:
 const kept = new Map<string, { lower: number; upper: number }>();
 const KEPT = 5000;
 
-/** Whether the series is a rate whose interval can be had from its counts. */
+/** Whether the series is a rate whose interval can be had from its counts: the daemon's `max` of failures counts the first
+ * request of each key, so that n, the clusters and the trials are all keys. */
 export function isRate(series: ClauseSeries): boolean {
   return (
     series.rule === 'e_value' && series.limitKind === 'max' && series.alpha !== null && series.alpha > 0 && series.alpha < 1 &&
-    series.points.every((point) => point.lower === null && point.upper === null && (point.estimate === null || (point.estimate >= 0 && point.estimate <= 1)))
+    series.points.every((point) => point.n === point.clusters && point.lower === null && point.upper === null && (point.estimate === null || (point.estimate >= 0 && point.estimate <= 1)))
   );
 }
 

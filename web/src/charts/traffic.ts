@@ -78,7 +78,7 @@ export function latencyMetrics(series: Series): string[] {
 }
 
 function quantilesText(name: string, of: Quantiles): string {
-  if (!of) return `${name}: none yet`;
+  if (!of) return `${name}: too few answers`;
   return `${name}: p50 ${figure(of[0])} ms, p90 ${figure(of[1])} ms, p99 ${figure(of[2])} ms`;
 }
 

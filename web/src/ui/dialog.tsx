@@ -16,12 +16,14 @@ export interface DialogProps {
 export function Dialog({ title, onClose, children, busy, wide }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
+  const left = useRef(false);
   // Taken before the dialog is there, since a field in it may take the focus as soon as it is.
   const from = useRef(document.activeElement as HTMLElement | null);
   useEffect(() => {
     const dialog = box.current;
     if (dialog && !dialog.open) dialog.showModal();
     return () => {
+      left.current = true;
       if (dialog?.open) dialog.close();
       if (from.current?.isConnected) from.current.focus();
       // The button may be gone, or go with the next drawing: the focus then stays on the page's content.
@@ -37,6 +39,7 @@ export function Dialog({ title, onClose, children, busy, wide }: DialogProps) {
         if (!busy) onClose();
       }}
       onClose={() => {
+        if (left.current) return; // told late of being closed when it went
         // The browser may close it without asking, such as at a second Escape.
         if (busy) box.current?.showModal();
         else onClose();

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId } from 'preact/hooks';
 import type { Problem } from '../api/client';
-import { awaySince, connection } from '../api/events';
+import { awaySince, comebackAt, connection } from '../api/events';
 import type { List, Resource } from '../api/resource';
 import { Button } from './button';
 import { ago } from './format';
@@ -73,13 +73,18 @@ function isOld(): boolean {
   return connection.value === 'away' || (connection.value === 'connecting' && awaySince.value !== null);
 }
 
+/** Whether what was read before the connection was lost is being read again. */
+function isReread(of: Pick<Resource<never>, 'readAt'>): boolean {
+  return of.readAt !== null && of.readAt < comebackAt.value;
+}
+
 /** Shows what a resource holds: a placeholder, the data (greyed with its age when it is out of date), or the error. */
 export function Loaded<T>({ of, children, what = 'Loading…' }: { of: Resource<T>; children: (data: T) => ComponentChildren; what?: string }) {
   if (of.data === undefined) {
     if (of.error) return <ErrorBox problem={of.error} retry={of.reload} />;
     return <p class="muted loading" aria-busy="true">{what}</p>;
   }
-  const old = of.stale || isOld();
+  const old = of.stale || isOld() || isReread(of);
   return (
     <>
       {old && <Stale of={of} />}
@@ -92,7 +97,8 @@ function Stale({ of }: { of: Pick<Resource<never>, 'error' | 'follows' | 'readAt
   const problem = of.error;
   // Events kept it up to date for as long as they came.
   const asOf = Math.max(of.readAt ?? 0, of.follows ? awaySince.value ?? 0 : 0);
-  const fault = problem && !problem.away ? <bdi>{visible(problem.detail)}</bdi> : 'The daemon does not answer.';
+  const silent = problem?.away || isOld();
+  const fault = problem && !problem.away ? <bdi>{visible(problem.detail)}</bdi> : silent ? 'The daemon does not answer.' : 'It is being read again.';
   return (
     <p class="stale-note" role="note">
       <Icon name="waiting" /> As of {ago(asOf * 1000, now.value)}. {fault} <Button kind="link" onClick={of.reload}>Read again</Button>

@@ -1,9 +1,9 @@
 // The stream of one tab against a daemon and a browser that are played here.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { comebacks, connection, onEvent, treeSize, type LiveEvent } from '../../src/api/events';
+import { awaySince, comebackAt, comebacks, connection, onEvent, treeSize, type LiveEvent } from '../../src/api/events';
 import { startLive } from '../../src/api/live';
-import { session, signedState } from '../../src/api/session';
+import { loadSession, session, signedState } from '../../src/api/session';
 import { sessionOf } from '../promotion';
 
 class Stream {
@@ -79,12 +79,37 @@ test('a tab reads, resumes behind the last id, notices another log, and ends wit
   again.send('reset', { tree_size: 5 });
   await until(() => events.at(-1)?.type === 'reset');
   assert.equal(treeSize.value, 5);
+
+  // The computer slept: the clock has gone on and no heartbeat came, so nothing is called live until the daemon speaks.
+  const clock = Date.now;
+  const heardAt = clock();
+  Date.now = () => clock() + 25_000;
+  await until(() => connection.value === 'connecting');
+  assert.ok(awaySince.value !== null && awaySince.value <= heardAt, 'since it was last heard');
+  again.control.enqueue(again.encoder.encode(':\n\n'));
+  await until(() => connection.value === 'live');
+  assert.equal(comebacks.value, before + 2, 'everything is read again');
+  assert.ok(comebackAt.value > heardAt);
+  Date.now = clock;
+
   again.control.error(new Error('cut'));
   const third = await nextRequest();
   assert.equal(third.path, '/v1/events?after=4');
 
+  // Another person has signed in: nothing of the stream goes on in their name.
+  const other = new Stream();
+  third.answer(new Response(other.body));
+  other.send('hello', hello(5));
+  await until(() => connection.value === 'live');
+  const loading = loadSession();
+  (await nextRequest()).answer(new Response(JSON.stringify(sessionOf('bo', 'viewer')), { headers: { 'Content-Type': 'application/json' } }));
+  await loading;
+  assert.equal(third.signal.aborted, true);
+  const fourth = await nextRequest();
+  assert.equal(fourth.path, '/v1/events', 'from the present, and not behind what the other has seen');
+
   // Refused: signed out at once, and nothing is asked any more.
-  third.answer(new Response('{"code":"unauthenticated","detail":"revoked"}', { status: 401, headers: { 'Content-Type': 'application/problem+json' } }));
+  fourth.answer(new Response('{"code":"unauthenticated","detail":"revoked"}', { status: 401, headers: { 'Content-Type': 'application/problem+json' } }));
   await until(() => signedState.value === 'out');
   assert.equal(session.value, null);
   assert.equal(asked.length, 0);

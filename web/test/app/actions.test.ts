@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { session } from '../../src/api/session';
+import { loadSession, session } from '../../src/api/session';
 import { differences, newKey, startAction, started, whyNot } from '../../src/app/actions/action';
-import { liftHold, scheduleAction } from '../../src/app/actions/others';
+import { issueToken, liftBlock, liftHold, revokeToken, scheduleAction, webhookAction } from '../../src/app/actions/others';
+import { overlay } from '../../src/app/overlays';
 import { abort, actionsOf, approve, pause, resume, rollback, waive } from '../../src/app/actions/promotion';
 import { promotion, sessionOf } from '../promotion';
 
@@ -86,4 +87,44 @@ test('holds and schedules', () => {
   const schedule = { name: 'n', cron: '* * * * *', timezone: 'UTC', promotion: {}, misfire: 'skip', grace_s: 0, if_running: 'skip', paused: true, owner: 'ana', revision: 3, next_us: null, fires: [] };
   assert.deepEqual(scheduleAction('resume', schedule, '"7"').headers, { 'If-Match': '"7"' });
   assert.match(scheduleAction('pause', schedule, '"7"').refused ?? '', /paused/);
+});
+
+test('what was only ordered is not said to be done', () => {
+  const said = (action: { done: string | ((answer: unknown) => string) }, answer: unknown) => (typeof action.done === 'string' ? action.done : action.done(answer));
+  assert.match(said(abort(promotion()), promotion({ state: 'rolling_back' })), /^Ordered for pr-1: .* is being taken back/);
+  assert.match(said(rollback(promotion()), undefined), /^Ordered/);
+  assert.match(said(abort(promotion({ state: 'running', traffic: 'never_exposed' })), promotion({ state: 'running', traffic: 'never_exposed' })), /has had no traffic/);
+  assert.equal(said(abort(promotion()), promotion({ state: 'aborted' })), 'pr-1 is now aborted.');
+  const serving = rollback(promotion({ state: 'succeeded' }));
+  assert.match(said(serving, promotion({ state: 'succeeded', traffic: 'reverted' })), /is rolled back/);
+  assert.match(said(serving, promotion({ state: 'succeeded', traffic: 'live' })), /is ordered/);
+});
+
+test('an approval says what follows it: a step, the bake, or the end', () => {
+  const at = (step: number) => approve(promotion({ canary: { step, steps: 3, phase: 'ramping', share_bp: 5000 }, approval: { ...promotion().approval!, needed: 1 } })).effect;
+  assert.match(at(1), /next step/);
+  assert.match(at(2), /The bake begins/);
+  assert.match(at(3), /becomes the incumbent/);
+});
+
+test('only what the daemon takes with an idempotency key is called safe to repeat', () => {
+  const schedule = { name: 'n', cron: '* * * * *', timezone: 'UTC', promotion: {}, misfire: 'skip', grace_s: 0, if_running: 'skip', paused: false, owner: 'ana', revision: 3, next_us: null, fires: [] };
+  const hook = { name: 'w', url: 'https://w', events: [], disabled: null, pending: 0, delivered: 0, failed: 0, dropped: 0, last_error: '' };
+  const token = { id: 'tk-1', name: 'x', scopes: [], granted_by: 'a', created_us: 1, expires_us: null, revoked_us: null };
+  const block = { id: 'b', checkpoint: 'c', kernel: 'k', contract: 'c', promotion: 'p', reason: 'r', by: 'x', since_us: 1, lifted: null };
+  const once = [issueToken({ name: 'x', scopes: [], expires_in_s: null }, '1 h'), webhookAction('test', hook), webhookAction('enable', hook), revokeToken(token, false), scheduleAction('pause', schedule, '"7"')];
+  assert.deepEqual(once.map((one) => one.repeatable), [false, false, false, false, false]);
+  for (const action of [liftBlock(block), liftHold({ name: 'm', hold: null }), ...actionsOf(promotion())]) assert.notEqual(action.repeatable, false, action.name);
+});
+
+test('an open dialog does not outlive the person who opened it', async () => {
+  const realFetch = globalThis.fetch;
+  startAction(approve(promotion()));
+  assert.ok(started.value);
+  overlay.value = 'search';
+  globalThis.fetch = (async () => new Response(JSON.stringify({ ...sessionOf('cy', 'approver') }))) as typeof fetch;
+  await loadSession();
+  globalThis.fetch = realFetch;
+  assert.equal(session.value?.name, 'cy');
+  assert.deepEqual([started.value, overlay.value], [null, null]);
 });

@@ -112,7 +112,7 @@ test('latency is drawn for the metrics that were measured', () => {
   const model = latencyModel(series, 'ttft_ms');
   assert.deepEqual(model.ys[2], [40, 40, 40]);
   assert.deepEqual(model.ys[3], [null, null, null]);
-  assert.match(model.summary, /Incumbent: none yet/);
+  assert.match(model.summary, /Incumbent: too few answers/);
 });
 
 const ecdf = { edges: [0.001, 0.01, 0.1], cdf: [0.2, 0.9, 1], mean: 0.01, quantiles: { '0.5': 0.005 } };
@@ -155,6 +155,10 @@ test('a rate without limits gets those of its counts, which hold the estimate an
   assert.ok(widths[0]! > widths[1]! && widths[1]! > widths[2]!, String(widths));
   assert.ok((model.ys[2]?.[2] as number) < 0.1 && (model.ys[1]?.[2] as number) > 0.1);
   assert.match(model.summary, /computed by this page from the counts/);
+  assert.deepEqual([model.name.startsWith('Confidence'), model.x.label], [false, 'keys'], 'never as if the decision had used it');
+  assert.deepEqual(model.lines.slice(1).map((line) => line.label), ['Upper limit, by this page from the counts', 'Lower limit, by this page from the counts']);
+  const requests = readSeries({ clauses: [{ ...answer.clauses[0], points: points.map((point) => ({ ...point, clusters: point.n / 2 })) }] }).clauses[0]!;
+  assert.equal(confidenceModel(requests).bands.length, 0, 'what is counted is not what the test counts');
   const ratio = readSeries({ clauses: [{ ...answer.clauses[0], limit_kind: 'max_ratio', points }] }).clauses[0]!;
   assert.equal(confidenceModel(ratio).bands.length, 0);
 });

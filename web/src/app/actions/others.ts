@@ -73,7 +73,7 @@ export function scheduleAction(what: ScheduleVerb, schedule: Schedule, etag: str
       const fresh = await readTagged<Schedule>(path);
       return scheduleAction(what, fresh.value, fresh.etag);
     },
-    done: `The schedule ${schedule.name} ${words.done}.`,
+    repeatable: false, done: `The schedule ${schedule.name} ${words.done}.`,
   };
 }
 
@@ -85,7 +85,8 @@ export function revokeToken(token: Token, mine: boolean): Action {
     shown: [
       { name: 'Name', value: token.name }, { name: 'Token', value: token.id }, { name: 'Scopes', value: token.scopes.join(', ') },
     ],
-    method: 'DELETE', path: `/v1/tokens/${encodeURIComponent(token.id)}`, look: null, done: `The token ${token.id} is revoked.`,
+    method: 'DELETE', path: `/v1/tokens/${encodeURIComponent(token.id)}`, look: null, repeatable: false,
+    done: `The token ${token.id} is revoked.`,
   };
 }
 
@@ -112,7 +113,7 @@ export function webhookAction(what: 'test' | 'enable', webhook: Webhook): Action
     kind: 'plain', reason: false, refused: test || webhook.disabled ? null : 'It is not disabled.',
     effect: test ? 'A message of type driftgate.test is queued for delivery.' : 'Messages are delivered to it again.',
     shown: [{ name: 'Endpoint', value: webhook.url }],
-    method: 'POST', path: `/v1/webhooks/${encodeURIComponent(webhook.name)}/${what}`, look: null, repeatable: !test,
+    method: 'POST', path: `/v1/webhooks/${encodeURIComponent(webhook.name)}/${what}`, look: null, repeatable: false,
     done: test ? `A test message to ${webhook.name} is queued.` : `${webhook.name} is enabled.`,
   };
 }

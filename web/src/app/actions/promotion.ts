@@ -53,7 +53,12 @@ function ended(promotion: Promotion): string {
 
 /** What became of an order to end: the daemon answers while the candidate's traffic is still being taken back. */
 function doneText(promotion: Promotion, answer: unknown): string {
-  const state = (answer as Partial<Promotion> | undefined)?.state;
+  const now = answer as Partial<Promotion> | undefined;
+  const state = now?.state;
+  if (state === 'succeeded') {
+    return now?.traffic === 'reverted' ? `${promotion.id} is rolled back: the version before it serves.` : `The rollback of ${promotion.id} is ordered.`;
+  }
+  if (state && isOpen(state) && now?.traffic === 'never_exposed') return `Ordered for ${promotion.id}: it is being ended. Its candidate has had no traffic.`;
   if (!state || state === 'rolling_back' || isOpen(state)) return `Ordered for ${promotion.id}: the candidate's traffic is being taken back. The page shows when it is at 0%.`;
   return `${promotion.id} is now ${words(state)}.`;
 }
