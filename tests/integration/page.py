@@ -27,7 +27,9 @@ class Browser:
         self.session = answer.json()
 
     def ask(self, method, path, body=None, **headers):
-        sent = {"Cookie": self.cookie, "Sec-Fetch-Site": "same-origin", "X-CSRF-Token": self.session["csrf"],
+        # The cookie's name has the port, which is another one after each start here and stays the same elsewhere.
+        cookie = re.sub(r"^driftgate_session_\d+=", f"driftgate_session_{self.world.url.rsplit(':', 1)[1]}=", self.cookie)
+        sent = {"Cookie": cookie, "Sec-Fetch-Site": "same-origin", "X-CSRF-Token": self.session["csrf"],
                 **{name.replace("_", "-"): value for name, value in headers.items()}}
         return call(self.world.url + path, method, body, {name: value for name, value in sent.items() if value is not None})
 

@@ -78,8 +78,13 @@ export class Mock {
   }
 
   /** Waits for exactly `count` event streams. */
-  async streaming(count) {
-    while (this.streams.size !== count) await new Promise((done) => { this.server.once('stream', done); });
+  streaming(count) {
+    return this.streamsAre((streams) => streams.length === count);
+  }
+
+  /** Waits until the event streams are as `wanted` says. */
+  async streamsAre(wanted) {
+    while (!wanted([...this.streams])) await new Promise((done) => { this.server.once('stream', done); });
   }
 
   /** Appends an entry to the log and sends it to all streams, with its body only to auditors. */

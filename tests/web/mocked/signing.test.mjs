@@ -59,10 +59,9 @@ mockTest('all tabs of a browser share one stream, and the next tab takes over', 
   }
   assert.equal(mock.streams.size, 1, 'one stream');
   const waiting = world.waiting();
-  const gone = mock.streaming(0);
+  const [first] = mock.streams;
   await tabs[0].close(); // the tab that leads
-  await gone;
-  await mock.streaming(1);
+  await mock.streamsAre(([stream, ...more]) => stream && stream !== first && more.length === 0);
   waiting.why = waiting.reason = 'Another sentence.';
   mock.progress(waiting);
   for (const tab of tabs.slice(1)) await tab.getByText('Another sentence.').first().waitFor();
