@@ -52,4 +52,10 @@ export async function give(page, verb, reason) {
 }
 
 /** Waits until no dialog is open. */
-export const closed = (page) => page.waitForFunction(() => !document.querySelector('dialog[open]'));
+export async function closed(page) {
+  try {
+    await page.waitForFunction(() => !document.querySelector('dialog[open]'));
+  } catch (error) {
+    throw new Error(`The dialog stays open: ${await page.getByRole('dialog').first().innerText()}`, { cause: error });
+  }
+}
