@@ -189,7 +189,9 @@ bool MpiCollective::poll(Operation& operation, driftgate_fault& fault) {
   for (std::size_t i = 0; i < operation.sends.size(); ++i) {
     if (!done(*operation.sends[i])) wait_for(operation.targets[i]);
   }
-  if (!over && fault.kind == DRIFTGATE_FAULT_NONE) poll_notices(fault);
+  // Not while the ranks start: the parts of a rank that has left since are on their way, and without them this
+  // rank could not say of how many ranks one has failed. The notice stays for the next wait.
+  if (!over && fault.kind == DRIFTGATE_FAULT_NONE && !peers_.empty()) poll_notices(fault);
   return over && fault.kind == DRIFTGATE_FAULT_NONE;
 }
 
