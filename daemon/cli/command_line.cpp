@@ -481,7 +481,7 @@ void CommandLine::add_audit_queries() {
   query->add_flag("--newest", audit_args_.newest, "Newest first");
   audit("at", "What served a model at a time, and why", audit_at,
         {{"model", audit_args_.model, "Model"},
-         {"time", audit_args_.at, "Time: 2026-01-31 or 2026-01-31T12:00:05, UTC"}});
+         {"time", audit_args_.at, "Time: now, 2026-01-31 or 2026-01-31T12:00:05, UTC"}});
   CLI::App* population = limited(
       audit("population",
             "Every version that started to serve in a range of time, with the proof that nothing is missing",
