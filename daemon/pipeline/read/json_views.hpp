@@ -1,5 +1,8 @@
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -7,6 +10,11 @@
 namespace driftgate::pipeline {
 
 // Parts that views of several resources are made of.
+
+/// "12.5%" of a share in basis points.
+[[nodiscard]] inline std::string share_text(std::int64_t share_bp) {
+  return fmt::format("{:.4g}%", static_cast<double>(share_bp) / 100.0);
+}
 
 /// A stored JSON document; null for an empty text, discarded for one that is no JSON.
 [[nodiscard]] inline nlohmann::json stored_json(const std::string& text) {

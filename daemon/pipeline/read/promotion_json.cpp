@@ -38,7 +38,7 @@ json progress_json(const RunFacts& run) {
     return {{"done", progress.keys_in_step},
             {"total", 0},
             {"unit", "keys"},
-            {"text", fmt::format("{} at {:.4g}%", progress.phase, progress.share_bp / 100.0)}};
+            {"text", fmt::format("{} at {}", progress.phase, share_text(progress.share_bp))}};
   return {{"done", 0}, {"total", 0}, {"unit", ""}, {"text", "deciding"}};
 }
 

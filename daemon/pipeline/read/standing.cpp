@@ -9,6 +9,7 @@
 #include <set>
 
 #include "daemon/pipeline/read/job_views.hpp"
+#include "daemon/pipeline/read/json_views.hpp"
 #include "schema/utf8.hpp"
 #include "stages/report/wording.hpp"
 
@@ -21,10 +22,6 @@ using store::PromotionState;
 
 constexpr std::size_t kMaxSentenceBytes = 600;
 constexpr std::size_t kNamed = 3;  ///< clauses or people that a sentence names
-
-std::string share_text(std::uint32_t share_bp) {
-  return fmt::format("{:.4g}%", share_bp / 100.0);
-}
 
 bool is_stage(const RunFacts& run, Stage stage) {
   return run.row.key.stage == schema::to_string(stage);
