@@ -35,11 +35,10 @@ schema::Result<json> stored_version_json(store::Reader& reader, const std::strin
 
 /// The sentences of the stage's verdicts that did not pass.
 schema::Result<json> open_list(store::Reader& reader, const store::StageKey& key) {
-  auto rows = TRY(store::list_verdicts(reader, key));
+  constexpr std::int64_t kListed = 20;
+  const auto rows = TRY(store::list_not_passed(reader, key, kListed));
   json open = json::array();
-  constexpr std::size_t kListed = 20;
   for (const auto& row : rows) {
-    if (row.verdict == "pass" || open.size() >= kListed) continue;
     const auto detail = stored_json(row.detail);
     open.push_back({{"clause", row.clause},
                     {"slice", row.slice},
