@@ -41,7 +41,7 @@ auto fenced(Work work) -> decltype(work()) {
     return work();
   } catch (const std::bad_alloc&) {
     return schema::fail(ErrorCode::limit_exceeded,
-                        "the job needs more memory than its limit allows; raise jobs.memory_bytes");
+                        "the job needs more memory than its limit allows; raise jobs.memory_limit_bytes");
   } catch (const std::exception& fault) {
     return schema::fail(ErrorCode::internal,
                         fmt::format("the job failed by a bug in driftgate: {}", fault.what()));

@@ -33,8 +33,7 @@ constexpr Sql kUndecided{
     "ORDER BY promotion, stage, attempt, clause, slice"};
 constexpr Sql kJobs{
     "running jobs of promotions",
-    "SELECT id, promotion, stage, attempt, name, kind, dir, state, remote, spec_digest, result, "
-    "created_us, ended_us FROM jobs WHERE promotion IN " KEYS " AND state = 'running' ORDER BY id"};
+    "SELECT " DRIFTGATE_JOB_COLUMNS " FROM jobs WHERE promotion IN " KEYS " AND state = 'running' ORDER BY id"};
 constexpr Sql kApprovals{
     "approvals of promotions",
     "SELECT id, promotion, stage, attempt, step, who, evidence_digest, decision, reason, "

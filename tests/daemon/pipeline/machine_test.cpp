@@ -116,7 +116,7 @@ std::string entries_of(const Change& change) {
 }
 
 std::string effects_of(const Change& change) {
-  static const char* const names[] = {"ApplyRoute",  "EnterStage", "StartJob",     "ForgetJobs",
+  static const char* const names[] = {"ApplyRoute",  "EnterStage", "StartJob",     "CancelJob", "ForgetJobs",
                                       "DropSpool",   "Evaluate",   "UseResult",    "DecideCanary",
                                       "End",         "StartNext",  "LoadGuard",    "UseLook",
                                       "UseRescored", "ActOnGuard", "UseGuardFacts"};
