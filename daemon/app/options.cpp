@@ -228,6 +228,7 @@ pipeline::Settings pipeline_settings(const Settings& settings, const std::string
   options.sample_bp = static_cast<std::uint32_t>(settings.pipeline_sample_share_bp);
   options.sample_token_budget = static_cast<std::uint64_t>(settings.pipeline_sample_token_budget);
   options.blackouts = settings.schedule_blackouts;
+  options.report = settings.schedule_report;
   options.code_version = version;
   return options;
 }

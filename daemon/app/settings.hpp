@@ -134,6 +134,7 @@ struct Settings {
   std::string evidence_attestation_key_file;
 
   std::vector<std::string> schedule_blackouts;
+  std::string schedule_report;
 
   std::int64_t pipeline_max_rescored = 256;
   std::int64_t pipeline_pause_deadline_s = 86'400;

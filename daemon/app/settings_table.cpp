@@ -274,6 +274,9 @@ const SettingSpec kSpecs[] = {
      "Times in which no schedule starts a promotion and no share grows; abort and rollback always work. "
      "Each is 'MINUTE HOUR DAY MONTH WEEKDAY DURATION ZONE [MODEL]', such as '0 18 * * fri 62h "
      "Europe/Berlin'."},
+    {"schedule.report", &S::schedule_report, "", 0, 0,
+     "When webhooks are told what came of the schedules since the last such time (event schedule.report): a cron "
+     "expression and a time zone, such as '0 7 * * * Europe/Berlin'; empty: never."},
 
     {"pipeline.max_rescored", &S::pipeline_max_rescored, "", 0, 100'000,
      "Most mirrored pairs that are rescored on both engines in one stage."},

@@ -139,7 +139,6 @@ class CommandLine {
   void add_following_commands();
   void add_interventions();
   void add_schedules();
-  void add_schedule_set(CLI::App& schedules, const char* name, const char* text, bool replace);
   void add_evidence();
   void add_audit_queries();
   void add_audit_bundles();
@@ -402,28 +401,18 @@ void CommandLine::add_interventions() {
   }
 }
 
-void CommandLine::add_schedule_set(CLI::App& schedules, const char* name, const char* text, bool replace) {
-  CLI::App* set = client(schedules, name, text,
-                         {{"name", schedule_.name, "Its name"},
-                          {"--cron", schedule_.cron, "minute hour day-of-month month day-of-week"},
-                          {"--request", schedule_.request_file, "The promotion request, a JSON file"}},
-                         [this, replace] { return schedule_set(connection_, schedule_, replace); });
-  set->add_option("--timezone", schedule_.zone, "IANA name (UTC)");
-  set->add_option(
-         "--misfire", schedule_.misfire,
-         "What to do about a fire time that was missed while the daemon did not run: skip or run_once")
-      ->check(CLI::IsMember({"skip", "run_once"}));
-  set->add_option("--grace", schedule_.grace_s, "Seconds that run_once may be late")
-      ->check(CLI::Range(std::int64_t{0}, kMostOfAny));
-  set->add_option("--if-running", schedule_.if_running,
-                  "What to do while a promotion of the model is in progress: skip or queue")
-      ->check(CLI::IsMember({"skip", "queue"}));
-}
-
 void CommandLine::add_schedules() {
   CLI::App& schedules = group("schedule", "Request promotions by a cron expression");
-  add_schedule_set(schedules, "create", "Create a schedule", false);
-  add_schedule_set(schedules, "change", "Change a schedule; from then on you count as the requester", true);
+  const auto set = [&](const char* name, const char* text, bool replace) {
+    add_schedule_options(*client(schedules, name, text, {{"name", schedule_.name, "Its name"}},
+                                 [this, replace] { return schedule_set(connection_, schedule_, replace); }),
+                         schedule_, replace);
+  };
+  set("create", "Create a schedule", false);
+  set("change", "Change what is given of a schedule; from then on you count as the requester", true);
+  add_report_options(*client(schedules, "report", "Show what came of each fire time of all schedules", {},
+                             [this] { return schedule_report(connection_, schedule_); }),
+                     schedule_);
   client(schedules, "list", "List schedules", {}, [this] { return schedule_list(connection_); });
   const Required name{"name", schedule_.name, "Schedule"};
   client(schedules, "show", "Show one schedule and the outcome of its fire times", {name},

@@ -34,6 +34,12 @@ bool is_told(const schema::EntryDraft& entry) {
   return found != entry.body.end() && found->second.boolean() != nullptr && *found->second.boolean();
 }
 
+/// Whether a fire time was skipped for a reason that no setting asked for: unlike a blackout, a promotion in progress
+/// or a change by a person.
+bool is_unwanted(std::string_view why) {
+  return why == "refused" || why == "owner_revoked" || why == "misfire";
+}
+
 }  // namespace
 
 std::optional<std::string> event_type(const schema::EntryDraft& entry) {
@@ -52,6 +58,9 @@ std::optional<std::string> event_type(const schema::EntryDraft& entry) {
       return is_told(entry) ? std::optional<std::string>("escalation.notify") : std::nullopt;
     case schema::EvidenceKind::guard_alarmed:
       return is_told(entry) ? std::optional<std::string>("guard.alarm") : std::nullopt;
+    case schema::EvidenceKind::schedule_skipped:
+      return is_unwanted(base::text_at(entry.body, "why")) ? std::optional<std::string>("schedule.skipped")
+                                                           : std::nullopt;
     default:
       return std::nullopt;
   }
@@ -61,8 +70,9 @@ const std::vector<std::string>& event_types() {
   static const std::vector<std::string> kTypes = [] {
     std::vector<std::string> types;
     for (const auto state : kToldStates) types.push_back(fmt::format("promotion.{}", state));
-    for (const char* type : {"model.held", "version.blocked", "escalation.notify", "guard.alarm"})
+    for (const char* type : {"model.held", "version.blocked", "escalation.notify", "guard.alarm", "schedule.skipped"})
       types.emplace_back(type);
+    types.emplace_back(kReportEvent);
     types.emplace_back(kTestEvent);
     return types;
   }();
@@ -95,13 +105,26 @@ schema::Result<void> Outbox::put(store::Tx& tx, std::string_view entry, std::int
                        .payload = payload_of(*type, decoded.draft.time_us, entry),
                        .due_us = now_us,
                        .created_us = now_us};
+  return put_row(tx, std::move(row));
+}
+
+schema::Result<void> Outbox::put_message(store::Tx& tx, std::string_view type, std::string_view data,
+                                         std::int64_t time_us, std::int64_t now_us) const {
+  return put_row(tx, {.message = message_id(data),
+                      .type = std::string(type),
+                      .payload = payload_of(type, time_us, data),
+                      .due_us = now_us,
+                      .created_us = now_us});
+}
+
+schema::Result<void> Outbox::put_row(store::Tx& tx, store::OutboxRow row) const {
   for (const auto& subscriber : subscribers_) {
-    if (!wants(subscriber, *type)) continue;
+    if (!wants(subscriber, row.type)) continue;
     const auto known = TRY(store::find_webhook(tx, subscriber.name));
     if (known && known->disabled_us) continue;
     row.endpoint = subscriber.name;
     TRY(store::put_outbox(tx, row));
-    TRY(store::drop_outbox(tx, subscriber.name, kMaxPending, now_us, "the outbox was full"));
+    TRY(store::drop_outbox(tx, subscriber.name, kMaxPending, row.created_us, "the outbox was full"));
   }
   return {};
 }

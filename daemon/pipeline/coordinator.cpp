@@ -138,6 +138,7 @@ std::int64_t Coordinator::tick() {
   tick_guards(context_);
   settle();
   schedules_.fire_due();
+  reports_.put_due();
   settle();
   const auto next = std::min({next_heartbeat_us_, next_telemetry_us_, next_breakers_us_});
   return std::max<std::int64_t>(next - context_.now(), 0);

@@ -9,6 +9,7 @@
 #include "daemon/pipeline/breaker_watch.hpp"
 #include "daemon/pipeline/context.hpp"
 #include "daemon/pipeline/requests/scheduled.hpp"
+#include "daemon/pipeline/requests/scheduled_reports.hpp"
 #include "daemon/pipeline/router_losses.hpp"
 #include "daemon/pipeline/stages/step.hpp"
 #include "daemon/route/control/telemetry.hpp"
@@ -81,6 +82,7 @@ class Coordinator {
   RouterLosses losses_{context_};
   BreakerWatch breakers_{context_};
   ScheduledRequests schedules_{context_};
+  ScheduledReports reports_{context_};
   route::WindowPosition last_window_;
   std::uint64_t windows_seen_ = 0;
   std::pair<std::uint64_t, std::uint64_t> others_seen_{0, 0};

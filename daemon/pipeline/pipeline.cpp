@@ -17,6 +17,7 @@
 #include "daemon/pipeline/requests/engine_health.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
 #include "daemon/pipeline/requests/registry.hpp"
+#include "daemon/pipeline/requests/schedule_trial.hpp"
 #include "daemon/pipeline/routes.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/engine_access.hpp"
@@ -108,7 +109,22 @@ class PipelineImpl final : public Pipeline {
     });
   }
 
-  void tick() override { (void)coordinator_.tick(); }
+  void tick() override {
+    (void)loop_.call<void>([&]() -> schema::Result<void> {
+      (void)coordinator_.tick();
+      return {};
+    });
+  }
+
+  schema::Result<std::vector<std::string>> try_request(const std::string& actor,
+                                                       const PromotionRequest& request) override {
+    return pipeline::try_request(
+        {.store = store_,
+         .adapters = settings_.adapters,
+         .check = [&](const std::string& who, const PromotionRequest& asked) { return check_decidable(who, asked); },
+         .health = [&](const std::string& url) { return context().world.health(url); }},
+        actor, request);
+  }
 
   schema::Result<View> register_contract(const std::string& actor, std::string_view text,
                                          const std::string& name) override {

@@ -98,6 +98,7 @@ schema::Result<void> Coordinator::load_open_promotions() {
 
 schema::Result<void> Coordinator::start() {
   TRY(read_blackouts());
+  TRY(reports_.read_setting());
   TRY(take_locks());
   TRY(load_open_promotions());
   // A stage continues (and may raise its share again) only once this route was read back: see

@@ -7,13 +7,9 @@ namespace {
 
 using Kind = Resolved::Kind;
 
-/// The earliest fire time of one local day after `after_s`.
-std::optional<std::int64_t> next_of_day(const Cron& cron, const Zone& zone, std::int64_t day,
-                                        std::int64_t after_s) {
-  std::optional<std::int64_t> best;
-  const auto offer = [&](std::int64_t utc_s) {
-    if (utc_s > after_s && (!best || utc_s < *best)) best = utc_s;
-  };
+/// Calls `offer` for each fire time of one local day, not in order, some twice.
+template <typename F>
+void each_of_day(const Cron& cron, const Zone& zone, std::int64_t day, F offer) {
   for (std::size_t hour = 0; hour < cron.hours.size(); ++hour) {
     if (!cron.hours[hour]) continue;
     for (std::size_t minute = 0; minute < cron.minutes.size(); ++minute) {
@@ -23,6 +19,20 @@ std::optional<std::int64_t> next_of_day(const Cron& cron, const Zone& zone, std:
       if (found.kind == Kind::twice && cron.any_hour) offer(found.second);
     }
   }
+}
+
+bool matches(const Cron& cron, std::int64_t day) {
+  const auto civil = civil_day(day);
+  return cron.matches_day(civil.month, civil.day, civil.weekday);
+}
+
+/// The earliest fire time of one local day after `after_s`.
+std::optional<std::int64_t> next_of_day(const Cron& cron, const Zone& zone, std::int64_t day,
+                                        std::int64_t after_s) {
+  std::optional<std::int64_t> best;
+  each_of_day(cron, zone, day, [&](std::int64_t utc_s) {
+    if (utc_s > after_s && (!best || utc_s < *best)) best = utc_s;
+  });
   return best;
 }
 
@@ -32,14 +42,10 @@ std::optional<std::int64_t> next_fire(const Cron& cron, const Zone& zone, std::i
   // A change of the clock may move a day's times past those of a day beside it.
   const auto first = zone.to_local(after_s).day - 1;
   for (auto day = first; day <= first + kMaxDaysAhead; ++day) {
-    const auto matches = [&](std::int64_t at) {
-      const auto civil = civil_day(at);
-      return cron.matches_day(civil.month, civil.day, civil.weekday);
-    };
-    if (!matches(day)) continue;
+    if (!matches(cron, day)) continue;
     auto found = next_of_day(cron, zone, day, after_s);
     if (!found) continue;
-    if (matches(day + 1)) {
+    if (matches(cron, day + 1)) {
       const auto beside = next_of_day(cron, zone, day + 1, after_s);
       if (beside) found = std::min(*found, *beside);
     }
@@ -56,6 +62,24 @@ std::vector<std::int64_t> next_fires(const Cron& cron, const Zone& zone, std::in
     if (!next) break;
     fires.push_back(*next);
   }
+  return fires;
+}
+
+std::vector<std::int64_t> fires_between(const Cron& cron, const Zone& zone, std::int64_t after_s,
+                                        std::int64_t until_s, std::size_t limit) {
+  std::vector<std::int64_t> fires;
+  const auto last = zone.to_local(until_s).day + 1;
+  // Times of a day may lie among those of the two beside it, but not behind them.
+  for (auto day = zone.to_local(after_s).day - 1; day <= last && fires.size() < limit + 3 * 1'440; ++day) {
+    if (!matches(cron, day)) continue;
+    each_of_day(cron, zone, day, [&](std::int64_t utc_s) {
+      if (after_s < utc_s && utc_s <= until_s) fires.push_back(utc_s);
+    });
+  }
+  std::ranges::sort(fires);
+  const auto repeated = std::ranges::unique(fires);
+  fires.erase(repeated.begin(), repeated.end());
+  if (fires.size() > limit) fires.resize(limit);
   return fires;
 }
 

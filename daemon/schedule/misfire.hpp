@@ -9,7 +9,7 @@ namespace driftgate::schedule {
 
 /// A fire time that is decided within this is on time.
 inline constexpr std::int64_t kOnTimeSeconds = 60;
-/// Missed fire times that are counted; with more, the last counted one is the one decided.
+/// Missed fire times that are counted; there may be more.
 inline constexpr int kMaxMissed = 500;
 
 enum class Misfire : std::uint8_t {
@@ -21,6 +21,7 @@ enum class Misfire : std::uint8_t {
 struct DueFire {
   std::int64_t fire_s = 0;  ///< the newest fire time that is due
   bool run = false;         ///< false: a misfire
+  bool late = false;        ///< run or not, it is not on time
   int missed = 0;           ///< earlier fire times that are due too; they are dropped
   std::optional<std::int64_t> next_s{};
 };

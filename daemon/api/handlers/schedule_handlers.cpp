@@ -87,6 +87,12 @@ Reply delete_schedule(Context& context, const Call& call) {
   return response.status == 200 ? no_content() : std::move(response);
 }
 
+Reply report_of_schedules(Context& context, const Call& call) {
+  const auto since = TRY(number_of(call, "since_us"));
+  const auto until = TRY(number_of(call, "until_us"));
+  return view_response(context.schedules->report(since, until, call.query("model")));
+}
+
 Reply next_of_schedule(Context& context, const Call& call) {
   const auto count = TRY(number_of(call, "count"));
   const auto wanted = static_cast<std::size_t>(count.value_or(kShownNext));
@@ -108,6 +114,15 @@ void add_schedule_routes(std::vector<Route>& list) {
       .answer(201, "Schedule", "created");
   schedules.get("/v1/schedules", "listSchedules", "All schedules, by name", Scope::viewer, list_schedules)
       .pages("SchedulePage");
+  schedules
+      .get("/v1/schedules/report", "reportOfSchedules",
+           "What came of each fire time of all schedules in a range of at most 31 days: fired or skipped and why, how "
+           "its promotion ended, who must act; fire times of which nothing is recorded are named",
+           Scope::viewer, report_of_schedules)
+      .query("since_us", "integer", "from this time on, in µs since the epoch; 24 hours before its end by default")
+      .query("until_us", "integer", "before this time, in µs since the epoch; now by default")
+      .query("model", "string", "of this model only")
+      .answer(200, "ScheduleReport", "the report");
   schedules
       .get("/v1/schedules/{name}", "getSchedule", "One schedule and the outcome of its last fire times",
            Scope::viewer, get_schedule)

@@ -17,7 +17,8 @@ using store::Sql;
 namespace {
 
 constexpr Sql kFire{"fire of an entry",
-                    "SELECT schedule, fire_us, outcome, why, promotion, owner, decided_us, evidence_seq "
+                    "SELECT schedule, fire_us, outcome, why, promotion, owner, decided_us, evidence_seq, reason, "
+                    "revision, missed, missed_from_us "
                     "FROM schedule_fires WHERE schedule = ?1 AND fire_us = ?2 AND evidence_seq = ?3"};
 constexpr Sql kFires{"fires after a row",
                      "SELECT rowid, schedule, fire_us, evidence_seq FROM schedule_fires WHERE rowid > ?1 "
@@ -126,6 +127,9 @@ Result<bool> check_fire_entries(LogView& log, std::int64_t& after) {
       check.column("the promotion", row->promotion.value_or(""),
                    fired ? text_at(entry.subject, "promotion") : "");
       check.member("the owner", row->owner, "owner");
+      // Of rows without a reason an older version of the program kept the word alone.
+      if (row->reason) check.member("the reason", *row->reason, "reason");
+      if (row->missed > 0) check.member("how many times were missed", row->missed, "missed");
     } else {
       log.findings().add(where, fmt::format("it is not in the table, but {} recorded it", entry.name()));
     }

@@ -90,18 +90,40 @@ schema::Result<void> check_captures(const std::optional<StageCaptures>& captures
   return check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus");
 }
 
-/// The engine of the candidate; it must not be what serves the model already.
-schema::Result<store::EngineRow> candidate_engine(store::Reader& reader, const store::ModelRow& model,
-                                                  const PromotionRequest& request) {
+schema::Result<store::EngineRow> candidate_engine(store::Reader& reader, const PromotionRequest& request) {
   auto engine = TRY(store::find_engine(reader, request.engine));
   if (!engine) return unregistered("engine", request.engine, "/engine");
-  auto incumbent = TRY(store::find_version(reader, model.incumbent));
-  if (incumbent && incumbent->engine == engine->name && incumbent->base_url == engine->base_url) {
-    return schema::fail(
-        ErrorCode::conflict,
-        fmt::format("engine {} is the incumbent of {} already", request.engine, request.model), "/engine");
-  }
   return *engine;
+}
+
+/// The candidate must not be what serves the model already.
+schema::Result<void> refuse_incumbent(store::Reader& reader, const store::ModelRow& model,
+                                      const store::EngineRow& engine) {
+  auto incumbent = TRY(store::find_version(reader, model.incumbent));
+  if (!incumbent || incumbent->engine != engine.name || incumbent->base_url != engine.base_url) return {};
+  return schema::fail(ErrorCode::conflict,
+                      fmt::format("engine {} is the incumbent of {} already", engine.name, model.name),
+                      "/engine");
+}
+
+schema::Result<store::ModelRow> model_with_incumbent(store::Reader& reader, const std::string& name) {
+  auto model = TRY(store::find_model(reader, name));
+  if (model) return *model;
+  return schema::fail(ErrorCode::conflict,
+                      fmt::format("{} has no incumbent, so there is nothing to promote against. A "
+                                  "model's first version is installed by "
+                                  "`driftgate model create {} --engine E --reason …`",
+                                  name, name),
+                      "/model");
+}
+
+schema::Result<void> refuse_held(const store::ModelRow& model) {
+  if (!model.hold) return {};
+  return schema::fail(ErrorCode::conflict,
+                      fmt::format("{} is on hold since a rollback: {}. An operator lifts it by "
+                                  "`driftgate model lift-hold {} --reason …`",
+                                  model.name, *model.hold, model.name),
+                      "/model");
 }
 
 /// Whether the contract is one for this kernel, with a canary that the data plane can do.
@@ -122,10 +144,11 @@ schema::Result<void> check_contract(const schema::Contract& contract, const stor
   return check_data_plane(data_plane, contract);
 }
 
-/// What the store answers to a request, all of one snapshot. Whether the pair is blocked and which engine is
-/// the fallback are told after the checks of files, which need no store.
+/// What the store answers to a request, all of one snapshot. What may pass (a hold, a block) and which engine is
+/// the fallback are told after the checks of files, which need no store: what can never be accepted comes first.
 struct Snapshot {
   CheckedRequest checked;
+  schema::Result<void> free{};      ///< of holds, and of being the incumbent already
   schema::Result<void> reachable{};  ///< by the data plane: candidate and fallback
   schema::Result<void> unblocked{};
   schema::Result<std::optional<store::EngineRow>> fallback{};
@@ -134,8 +157,8 @@ struct Snapshot {
 schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string& actor,
                                        const PromotionRequest& request,
                                        const route::Capabilities& data_plane) {
-  auto model = TRY(promotable_model(reader, request.model));
-  auto engine = TRY(candidate_engine(reader, model, request));
+  auto model = TRY(model_with_incumbent(reader, request.model));
+  auto engine = TRY(candidate_engine(reader, request));
   auto stored = TRY(find_contract(reader, request.contract));
   auto contract = TRY(parse_contract_row(stored));
   Snapshot snapshot{.checked = {.row = {},
@@ -152,6 +175,8 @@ schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string&
   const auto& candidate = snapshot.checked.engine;
   auto gaps = TRY(find_ability_gaps(reader, *snapshot.checked.contract, model, candidate));
   snapshot.checked.gaps = std::move(gaps);
+  snapshot.free = refuse_held(model);
+  if (snapshot.free) snapshot.free = refuse_incumbent(reader, model, candidate);
   snapshot.unblocked = people::refuse_blocked(reader, candidate.checkpoint, candidate.kernel, row.contract);
   snapshot.fallback =
       resolve_fallback(reader, *snapshot.checked.contract, request.fallback_engine, candidate);
@@ -180,23 +205,9 @@ schema::Result<std::shared_ptr<const schema::Contract>> parse_contract_row(const
 }
 
 schema::Result<store::ModelRow> promotable_model(store::Reader& reader, const std::string& name) {
-  auto model = TRY(store::find_model(reader, name));
-  if (!model) {
-    return schema::fail(ErrorCode::conflict,
-                        fmt::format("{} has no incumbent, so there is nothing to promote against. A "
-                                    "model's first version is installed by "
-                                    "`driftgate model create {} --engine E --reason …`",
-                                    name, name),
-                        "/model");
-  }
-  if (model->hold) {
-    return schema::fail(ErrorCode::conflict,
-                        fmt::format("{} is on hold since a rollback: {}. An operator lifts it by "
-                                    "`driftgate model lift-hold {} --reason …`",
-                                    name, *model->hold, name),
-                        "/model");
-  }
-  return *model;
+  auto model = TRY(model_with_incumbent(reader, name));
+  TRY(refuse_held(model));
+  return model;
 }
 
 schema::Result<CheckedRequest> check_request(store::Store& store, const Settings& settings,
@@ -209,6 +220,7 @@ schema::Result<CheckedRequest> check_request(store::Store& store, const Settings
   TRY(snapshot.reachable);
   TRY(check_captures(request.numeric, settings, contract, schema::Stage::offline_numeric, "numeric"));
   TRY(check_captures(request.slice, settings, contract, schema::Stage::statistical_slice, "slice"));
+  TRY(snapshot.free);
   TRY(snapshot.unblocked);
   auto fallback = TRY(std::move(snapshot.fallback));
   checked.fallback = std::move(fallback);

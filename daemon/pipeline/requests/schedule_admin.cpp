@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/read/lists.hpp"
+#include "daemon/pipeline/read/schedule_report.hpp"
+#include "daemon/pipeline/read/schedule_views.hpp"
+#include "daemon/pipeline/requests/fire_entry.hpp"
 #include "daemon/pipeline/requests/request.hpp"
 #include "daemon/schedule/fire_times.hpp"
 #include "daemon/store/look_up.hpp"
@@ -22,39 +26,12 @@ namespace {
 using nlohmann::json;
 using schema::ErrorCode;
 
-constexpr std::int64_t kShownFires = 20;
 constexpr std::int64_t kSecond = 1'000'000;
+/// Names that are words in paths of the API.
+constexpr std::string_view kReport = "report";
+constexpr std::int64_t kReportedUs = 86'400 * kSecond;  ///< of a report that names no time
 
-template <typename T>
-json maybe(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
-
-schema::Result<View> view_of(store::Reader& reader, const store::ScheduleRow& row) {
-  auto fires = TRY(store::list_schedule_fires(reader, row.name, kShownFires));
-  json list = json::array();
-  for (const auto& fire : fires) {
-    list.push_back({{"fire_us", fire.fire_us},
-                    {"outcome", fire.outcome},
-                    {"why", fire.why},
-                    {"promotion", maybe(fire.promotion)},
-                    {"evidence", fire.evidence_seq}});
-  }
-  const json value{{"name", row.name},
-                   {"cron", row.cron},
-                   {"timezone", row.zone},
-                   {"model", row.model},
-                   {"promotion", json::parse(row.request, nullptr, false)},
-                   {"misfire", row.misfire},
-                   {"grace_s", row.grace_s},
-                   {"if_running", row.if_running},
-                   {"paused", row.paused},
-                   {"owner", row.owner},
-                   {"created_us", row.created_us},
-                   {"updated_us", row.updated_us},
-                   {"revision", row.revision},
-                   {"next_us", row.paused ? json(nullptr) : maybe(row.next_us)},
-                   {"fires", std::move(list)}};
+View view_of(const store::ScheduleRow& row, const json& value) {
   return View{row.name, row.revision, false, schema::canonical_json(value)};
 }
 
@@ -64,9 +41,15 @@ std::optional<std::int64_t> next_us(const schedule::Cron& cron, const schedule::
   return next ? std::optional(*next * kSecond) : std::nullopt;
 }
 
-/// The row that a request stands for; next_us after `now_us`.
-schema::Result<store::ScheduleRow> row_of(const ScheduleRequest& request, const std::string& actor,
-                                          std::int64_t now_us) {
+/// A request that was read whole: the row that it stands for, without its times.
+struct ReadRequest {
+  store::ScheduleRow row;
+  schedule::Cron cron;
+  schedule::Zone zone;
+  PromotionRequest promotion;
+};
+
+schema::Result<ReadRequest> read_request(const ScheduleRequest& request, const std::string& actor) {
   const auto cron = TRY(about("/cron", schedule::parse_cron(request.cron)));
   const auto zone = TRY(about("/timezone", schedule::Zone::find(request.zone)));
   if (request.misfire != "skip" && request.misfire != "run_once")
@@ -87,9 +70,7 @@ schema::Result<store::ScheduleRow> row_of(const ScheduleRequest& request, const 
   row.grace_s = request.grace_s;
   row.if_running = request.if_running;
   row.owner = actor;
-  row.created_us = row.updated_us = now_us;
-  row.next_us = next_us(cron, zone, now_us);
-  return row;
+  return ReadRequest{std::move(row), cron, zone, promotion};
 }
 
 /// The entry of a change, about the model that the schedule promotes.
@@ -120,72 +101,112 @@ schema::Result<void> record_set(store::Tx& tx, const std::string& actor, const s
                  {"owner", row.owner}});
 }
 
+/// A change takes away the fire time that is due and was not decided yet: that is recorded.
+schema::Result<void> skip_due(store::Tx& tx, const store::ScheduleRow& row, const std::string& actor,
+                              std::int64_t now_us, const char* change) {
+  if (row.paused || !row.next_us || *row.next_us > now_us) return {};
+  const auto fire = TRY(due_fire(row, now_us));
+  const auto entry = skip_entry(
+      fire, "changed", fmt::format("{} {} the schedule before it was decided", actor, change), now_us);
+  const auto stored = TRY(evidence::append(tx, entry));
+  return store::insert_schedule_fire(tx, fire_row(fire, entry, stored.seq));
+}
+
 class StoredSchedules final : public ScheduleAdmin {
  public:
-  StoredSchedules(store::Store& store, std::function<std::int64_t()> now_us)
-      : store_(store), now_us_(std::move(now_us)) {}
+  StoredSchedules(store::Store& store, std::function<std::int64_t()> now_us, ScheduleTrial trial)
+      : store_(store), now_us_(std::move(now_us)), trial_(std::move(trial)) {}
 
   schema::Result<View> create(const std::string& actor, const ScheduleRequest& request) override {
     TRY(schema::check_name(request.name, "a schedule's name", "/name"));
-    auto row = TRY(row_of(request, actor, now_us_()));
+    if (request.name == kReport)
+      return schema::fail(ErrorCode::invalid_argument, "'report' is a word of the API: choose another name",
+                          "/name");
+    auto wanted = TRY(read_request(request, actor));
+    const auto warnings = TRY(tried(actor, wanted.promotion));
+    auto& row = wanted.row;
     TRY(store_.write("create schedule", [&](store::Tx& tx) -> schema::Result<void> {
       auto all = TRY(store::list_schedules(tx, "", kMaxSchedules));
       if (all.size() >= kMaxSchedules)
         return schema::fail(ErrorCode::limit_exceeded,
                             fmt::format("there are {} schedules already", kMaxSchedules));
+      row.created_us = row.updated_us = now_us_();
+      row.next_us = next_us(wanted.cron, wanted.zone, row.created_us);
       TRY(store::insert_schedule(tx, row));
       TRY(record_set(tx, actor, row, row.created_us, "created"));
       if (!store::is_answer_wanted()) return {};
-      auto view = TRY(view_of(tx, row));
+      const auto view = TRY(warned_view(tx, row, warnings));
       return store::note_made(tx, {.id = view.id, .json = view.json, .revision = view.seq});
     }));
-    auto view = get(request.name);
+    auto view = warned(request.name, warnings);
     if (view) view->created = true;
     return view;
   }
 
   schema::Result<View> replace(const std::string& actor, const ScheduleRequest& request,
                                std::uint64_t revision) override {
-    auto row = TRY(row_of(request, actor, now_us_()));
-    return change(actor, request.name, revision, "replaced", [&](store::ScheduleRow& stored) {
-      row.paused = stored.paused;
-      row.revision = stored.revision;
-      stored = row;
-    });
+    const auto wanted = TRY(read_request(request, actor));
+    const auto warnings = TRY(tried(actor, wanted.promotion));
+    return change(
+        actor, request.name, revision, "replaced",
+        [&](store::ScheduleRow& stored, std::int64_t now_us) {
+          const auto before = std::exchange(stored, wanted.row);
+          stored.paused = before.paused;
+          stored.created_us = before.created_us;
+          stored.first_revision = before.first_revision;
+          stored.next_us = next_us(wanted.cron, wanted.zone, now_us);
+        },
+        warnings);
   }
 
   schema::Result<View> set_paused(const std::string& actor, const std::string& name, bool paused,
                                   std::uint64_t revision) override {
-    return change(actor, name, revision, paused ? "paused" : "resumed", [&](store::ScheduleRow& stored) {
-      stored.paused = paused;
-      // What would have fired while it was paused is not missed.
-      const auto cron = schedule::parse_cron(stored.cron);
-      const auto zone = schedule::Zone::find(stored.zone);
-      if (!cron || !zone) return;
-      stored.next_us = next_us(*cron, *zone, now_us_());
-    });
+    return change(actor, name, revision, paused ? "paused" : "resumed",
+                  [&](store::ScheduleRow& stored, std::int64_t now_us) {
+                    stored.paused = paused;
+                    // What would have fired while it was paused is not missed.
+                    const auto cron = schedule::parse_cron(stored.cron);
+                    const auto zone = schedule::Zone::find(stored.zone);
+                    if (cron && zone) stored.next_us = next_us(*cron, *zone, now_us);
+                  });
   }
 
   schema::Result<void> remove(const std::string& actor, const std::string& name,
                               std::uint64_t revision) override {
     return store_.write("delete schedule", [&](store::Tx& tx) -> schema::Result<void> {
       auto row = TRY(store::get_schedule(tx, name));
+      const auto now_us = now_us_();
+      TRY(skip_due(tx, row, actor, now_us, "deleted"));
       TRY(store::delete_schedule(tx, name, revision));
-      return record(tx, schema::EvidenceKind::schedule_deleted, actor, row, now_us_(), {});
+      return record(tx, schema::EvidenceKind::schedule_deleted, actor, row, now_us, {});
     });
   }
 
   schema::Result<View> get(const std::string& name) override {
     return store_.read([&](store::Reader& reader) -> schema::Result<View> {
-      auto row = TRY(store::get_schedule(reader, name));
-      return view_of(reader, row);
+      const auto row = TRY(store::get_schedule(reader, name));
+      const auto value = TRY(schedule_json(reader, row, now_us_(), true));
+      return view_of(row, value);
     });
   }
 
   schema::Result<Page> list(const PageRequest& request) override {
     const auto limit = std::clamp<std::size_t>(request.limit, 1, kMaxPageItems);
-    return view_page(store_, {request.after, limit}, store::list_schedules, view_of,
+    return view_page(store_, {request.after, limit}, store::list_schedules,
+                     [&](store::Reader& reader, const store::ScheduleRow& row) -> schema::Result<View> {
+                       const auto value = TRY(schedule_json(reader, row, now_us_(), false));
+                       return view_of(row, value);
+                     },
                      &store::ScheduleRow::name);
+  }
+
+  schema::Result<View> report(std::optional<std::int64_t> since_us, std::optional<std::int64_t> until_us,
+                              const std::string& model) override {
+    const auto now_us = now_us_();
+    const auto until = until_us.value_or(now_us);
+    const auto found =
+        TRY(schedule_report(store_, {since_us.value_or(until - kReportedUs), until, model}, now_us));
+    return View{"", 0, false, schema::canonical_json(found)};
   }
 
   schema::Result<View> next(const std::string& name, std::size_t count) override {
@@ -200,24 +221,45 @@ class StoredSchedules final : public ScheduleAdmin {
   }
 
  private:
+  /// Why the request would not be accepted now; an error when it never can be.
+  schema::Result<std::vector<std::string>> tried(const std::string& actor, const PromotionRequest& promotion) {
+    if (!trial_) return std::vector<std::string>();
+    return about("/promotion", trial_(actor, promotion));
+  }
+
+  schema::Result<View> warned_view(store::Reader& reader, const store::ScheduleRow& row,
+                                   const std::vector<std::string>& warnings) {
+    auto value = TRY(schedule_json(reader, row, now_us_(), true));
+    value["warnings"] = warnings;
+    return view_of(row, value);
+  }
+
+  schema::Result<View> warned(const std::string& name, const std::vector<std::string>& warnings) {
+    return store_.read([&](store::Reader& reader) -> schema::Result<View> {
+      const auto row = TRY(store::get_schedule(reader, name));
+      return warned_view(reader, row, warnings);
+    });
+  }
+
   template <typename F>
   schema::Result<View> change(const std::string& actor, const std::string& name, std::uint64_t revision,
-                              const char* what, F edit) {
+                              const char* what, F edit, const std::vector<std::string>& warnings = {}) {
     TRY(store_.write("change schedule", [&](store::Tx& tx) -> schema::Result<void> {
       auto row = TRY(store::get_schedule(tx, name));
-      const auto created_us = row.created_us;
+      const auto now_us = now_us_();
+      TRY(skip_due(tx, row, actor, now_us, what));
+      edit(row, now_us);
       row.revision = revision;
-      edit(row);
-      row.created_us = created_us;
-      row.updated_us = now_us_();
+      row.updated_us = now_us;
       TRY(store::update_schedule(tx, row));
       return record_set(tx, actor, row, row.updated_us, what);
     }));
-    return get(name);
+    return warned(name, warnings);
   }
 
   store::Store& store_;
   std::function<std::int64_t()> now_us_;
+  ScheduleTrial trial_;
 };
 
 }  // namespace
@@ -263,8 +305,9 @@ schema::Result<ScheduleRequest> parse_schedule_request(std::string_view text, co
   return request;
 }
 
-std::unique_ptr<ScheduleAdmin> stored_schedules(store::Store& store, std::function<std::int64_t()> now_us) {
-  return std::make_unique<StoredSchedules>(store, std::move(now_us));
+std::unique_ptr<ScheduleAdmin> stored_schedules(store::Store& store, std::function<std::int64_t()> now_us,
+                                                ScheduleTrial trial) {
+  return std::make_unique<StoredSchedules>(store, std::move(now_us), std::move(trial));
 }
 
 }  // namespace driftgate::pipeline

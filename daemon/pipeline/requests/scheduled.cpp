@@ -5,10 +5,8 @@
 #include "daemon/auth/tokens.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
-#include "daemon/schedule/misfire.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/schedules.hpp"
-#include "schema/utf8.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -19,26 +17,11 @@ using store::PromotionState;
 
 constexpr std::int64_t kSecond = 1'000'000;
 constexpr std::int64_t kLookEveryUs = kSecond;
-constexpr std::int64_t kMaxDue = 16;  ///< schedules decided in one look
+constexpr std::int64_t kMaxDue = 1'000;     ///< schedules read in one look: all that there may be
+constexpr std::size_t kDecidedAtOnce = 64;  ///< of them; the loop has other work too
 
 std::optional<std::int64_t> in_us(const std::optional<std::int64_t>& seconds) {
   return seconds ? std::optional(*seconds * kSecond) : std::nullopt;
-}
-
-schema::EntryValue::Object fire_body(const store::ScheduleRow& row, const schedule::DueFire& due,
-                                     std::int64_t now_us) {
-  return {{"schedule", row.name},
-          {"revision", row.revision},
-          {"cron", row.cron},
-          {"timezone", row.zone},
-          {"owner", row.owner},
-          {"fire_us", due.fire_s * kSecond},
-          {"late_ms", (now_us - due.fire_s * kSecond) / 1'000},
-          {"missed", due.missed}};
-}
-
-std::string actor_of(const store::ScheduleRow& row) {
-  return "schedule/" + row.name;
 }
 
 /// Errors that the next look may not meet.
@@ -47,11 +30,21 @@ bool may_pass(ErrorCode code) {
          code == ErrorCode::storage_full;
 }
 
-/// A schedule, and the fire time of it that is decided.
-struct Fire {
-  store::ScheduleRow row;
-  schedule::DueFire due;
+/// Why a fire time starts nothing: a word and the whole reason.
+struct Obstacle {
+  std::string why, reason;
 };
+
+/// What keeps a schedule from starting anything now, of what is in memory.
+std::optional<Obstacle> obstacle_of(const Context& context, const store::ScheduleRow& row) {
+  if (const auto* blackout = context.blackout_of(row.model))
+    return Obstacle{"blackout", fmt::format("the blackout '{}' covers it", blackout->text)};
+  for (const auto& [id, live] : context.promotions) {
+    if (live->row.model != row.model || row.if_running != "skip") continue;
+    return Obstacle{"running", fmt::format("promotion {} is {}", id, store::to_string(live->row.state))};
+  }
+  return std::nullopt;
+}
 
 /// The schedule is still what it was when it was found due.
 schema::Result<bool> is_unchanged(store::Reader& reader, const store::ScheduleRow& row) {
@@ -59,25 +52,15 @@ schema::Result<bool> is_unchanged(store::Reader& reader, const store::ScheduleRo
   return stored && stored->revision == row.revision && stored->next_us == row.next_us;
 }
 
-/// Stores what was decided, `decided` with its outcome, reason and promotion, and when the schedule fires
-/// next.
-schema::Result<void> put_fire(Context& context, store::Tx& tx, Entries& entries, const Fire& fire,
-                              schema::EntryDraft entry, store::ScheduleFireRow decided) {
-  const auto& [row, due] = fire;
-  const auto unchanged = TRY(is_unchanged(tx, row));
+/// Stores what was decided and when the schedule fires next.
+schema::Result<void> put_fire(store::Tx& tx, Entries& entries, const Fire& fire,
+                              const schema::EntryDraft& entry) {
+  const auto unchanged = TRY(is_unchanged(tx, fire.row));
   if (!unchanged)
-    return schema::fail(ErrorCode::already_exists, fmt::format("schedule {} was changed", row.name));
-  entry.time_us = context.now();
-  entry.actor = actor_of(row);
-  entry.body.merge(fire_body(row, due, context.now()));
+    return schema::fail(ErrorCode::already_exists, fmt::format("schedule {} was changed", fire.row.name));
   const auto seq = TRY(entries.add(tx, entry));
-  decided.schedule = row.name;
-  decided.fire_us = due.fire_s * kSecond;
-  decided.owner = row.owner;
-  decided.decided_us = context.now();
-  decided.evidence_seq = seq;
-  TRY(store::insert_schedule_fire(tx, decided));
-  return store::set_next_fire(tx, row.name, in_us(due.next_s));
+  TRY(store::insert_schedule_fire(tx, fire_row(fire, entry, seq)));
+  return store::set_next_fire(tx, fire.row.name, in_us(fire.due.next_s));
 }
 
 /// The fire time was decided before, or the schedule changed: nothing but its next fire time is left to do.
@@ -91,78 +74,63 @@ void move_on(Context& context, const Fire& fire) {
     context.warn(fmt::format("schedule {} could not be moved on: {}", name, done.error().describe()));
 }
 
-void skip_fire(Context& context, const Fire& fire, const std::string& why, const std::string& reason) {
-  const schema::EntryDraft entry{.kind = EvidenceKind::schedule_skipped,
-                                 .subject = {.model = fire.row.model},
-                                 .body = {{"why", why}, {"reason", schema::utf8_text(reason, 1'000)}}};
+void skip_fire(Context& context, const Fire& fire, const Obstacle& obstacle) {
+  const auto entry = skip_entry(fire, obstacle.why, obstacle.reason, context.now());
   auto done = context.commit_rows("skip schedule", [&](store::Tx& tx, Entries& entries) {
-    return put_fire(context, tx, entries, fire, entry, {.outcome = "skipped", .why = why});
+    return put_fire(tx, entries, fire, entry);
   });
   if (done) return;
   if (done.error().code == ErrorCode::already_exists) return move_on(context, fire);
   context.warn(fmt::format("schedule {} could not be skipped: {}", fire.row.name, done.error().describe()));
 }
 
-/// The promotion, its entry, and that of the fire time, in one transaction.
-void request_by(Context& context, const Fire& fire, const schema::Result<CheckedRequest>& checked,
-                const schema::Result<bool>& verified) {
-  if (!verified) return skip_fire(context, fire, "refused", verified.error().describe());
-  const AlsoRequested also = [&](store::Tx& tx, Entries& entries, const store::PromotionRow& promotion) {
-    return put_fire(context, tx, entries, fire,
-                    {.kind = EvidenceKind::schedule_fired,
-                     .subject = subject_of(promotion, ""),
-                     .body = {{"promotion", promotion.id}}},
-                    {.outcome = "fired", .why = "on time", .promotion = promotion.id});
-  };
-  auto asked = checked ? request_promotion(context, actor_of(fire.row), *checked, *verified, also)
-                       : schema::Result<std::string>(std::unexpected(checked.error()));
-  if (asked) return;
-  const auto& error = asked.error();
-  if (error.code == ErrorCode::already_exists) return move_on(context, fire);
-  if (may_pass(error.code))
-    return context.warn(fmt::format("schedule {} is tried again: {}", fire.row.name, error.describe()));
-  skip_fire(context, fire, "refused", error.describe());
-}
-
 }  // namespace
 
 void ScheduledRequests::fire_due() {
-  if (context_.now() < next_look_us_) return;
-  next_look_us_ = context_.now() + kLookEveryUs;
-  auto due = look_up(context_.world.store, store::due_schedules, context_.now(), kMaxDue);
+  const auto now = context_.now();
+  if (now < next_look_us_) return;
+  next_look_us_ = now + kLookEveryUs;
+  auto due = look_up(context_.world.store, store::due_schedules, now, kMaxDue);
   if (!due) return context_.warn(fmt::format("schedules cannot be read: {}", due.error().describe()));
+  std::size_t decided = 0;
   for (const auto& row : *due) {
-    if (!firing_.contains(row.name)) fire(row);
+    if (firing_.contains(row.name)) continue;
+    if (decided++ == kDecidedAtOnce) {
+      next_look_us_ = now;  // the next round goes on
+      return;
+    }
+    fire(row);
   }
 }
 
+/// What is tried again has to say later why it came too late.
+void ScheduledRequests::try_again(const std::string& schedule, const schema::Error& error) {
+  context_.warn(fmt::format("schedule {} is tried again: {}", schedule, error.describe()));
+  delayed_.insert_or_assign(schedule, error.describe());
+}
+
 void ScheduledRequests::fire(const store::ScheduleRow& row) {
-  auto cron = schedule::parse_cron(row.cron);
-  auto zone = schedule::Zone::find(row.zone);
-  if (!cron || !zone) {
-    return context_.warn(fmt::format("schedule {} cannot be read: {}", row.name,
-                                     (cron ? zone.error() : cron.error()).describe()));
-  }
-  const auto policy = row.misfire == "run_once" ? schedule::Misfire::run_once : schedule::Misfire::skip;
-  const Fire fire{row, schedule::decide_due(*cron, *zone, *row.next_us / kSecond, context_.now() / kSecond,
-                                            policy, row.grace_s)};
+  auto decided = due_fire(row, context_.now());
+  if (!decided)
+    return context_.warn(
+        fmt::format("schedule {} cannot be read: {}", row.name, decided.error().describe()));
+  const Fire fire = std::move(*decided);
+  const auto delayed = delayed_.extract(row.name);
   const auto skip = [&](const char* why, const std::string& reason) {
-    skip_fire(context_, fire, why, reason);
+    skip_fire(context_, fire, {why, reason});
   };
   if (!fire.due.run) {
-    return skip("misfire", fmt::format("the daemon came {} s late, and the schedule's misfire policy is {}",
-                                       context_.now() / kSecond - fire.due.fire_s, row.misfire));
+    const auto late_s = context_.now() / kSecond - fire.due.fire_s;
+    return skip("misfire", delayed ? fmt::format("it could not be asked for within {} s, and the schedule's "
+                                                 "misfire policy is {}: {}",
+                                                 late_s, row.misfire, delayed.mapped())
+                                   : fmt::format("the daemon came {} s late, and the schedule's misfire "
+                                                 "policy is {}",
+                                                 late_s, row.misfire));
   }
-  if (const auto* blackout = context_.blackout_of(row.model))
-    return skip("blackout", fmt::format("the blackout '{}' covers it", blackout->text));
-  for (const auto& [id, live] : context_.promotions) {
-    if (live->row.model != row.model || row.if_running != "skip") continue;
-    return skip("running", fmt::format("promotion {} is {}", id, store::to_string(live->row.state)));
-  }
+  if (const auto obstacle = obstacle_of(context_, row)) return skip_fire(context_, fire, *obstacle);
   const auto withdrawn = look_up(context_.world.store, auth::is_withdrawn, row.owner, auth::Scope::promoter);
-  if (!withdrawn)
-    return context_.warn(
-        fmt::format("schedule {} is tried again: {}", row.name, withdrawn.error().describe()));
+  if (!withdrawn) return try_again(row.name, withdrawn.error());
   if (*withdrawn) {
     return skip("owner_revoked",
                 fmt::format("the token of {}, who set it last, was revoked: someone who may set "
@@ -173,10 +141,6 @@ void ScheduledRequests::fire(const store::ScheduleRow& row) {
   if (!request) return skip("refused", request.error().describe());
   firing_.insert(row.name);
   // Hashing a checkpoint may take minutes, so it is done on the helper thread.
-  struct Answers {
-    schema::Result<CheckedRequest> checked{};
-    schema::Result<bool> verified = false;
-  };
   auto answers = std::make_shared<Answers>();
   context_.world.offload(
       [&world = context_.world, answers, actor = actor_of(row), request = std::move(*request)] {
@@ -185,8 +149,36 @@ void ScheduledRequests::fire(const store::ScheduleRow& row) {
       },
       [this, answers, fire] {
         firing_.erase(fire.row.name);
-        request_by(context_, fire, answers->checked, answers->verified);
+        request_by(fire, *answers);
       });
+}
+
+/// The promotion, its entry, and that of the fire time, in one transaction. While its request was checked
+/// another one may have begun.
+void ScheduledRequests::request_by(const Fire& fire, const Answers& answers) {
+  const auto refuse = [&](const schema::Error& error) {
+    skip_fire(context_, fire, {"refused", error.describe()});
+  };
+  if (!answers.checked && may_pass(answers.checked.error().code))
+    return try_again(fire.row.name, answers.checked.error());
+  if (!answers.checked) return refuse(answers.checked.error());
+  if (!answers.verified) return refuse(answers.verified.error());
+  if (const auto obstacle = obstacle_of(context_, fire.row)) return skip_fire(context_, fire, *obstacle);
+  const AlsoRequested also = [&](store::Tx& tx, Entries& entries, const store::PromotionRow& promotion) {
+    return put_fire(tx, entries, fire,
+                    fire_entry(fire,
+                               {.kind = EvidenceKind::schedule_fired,
+                                .subject = subject_of(promotion, ""),
+                                .body = {{"promotion", promotion.id}, {"why", fire.due.late ? "late" : "on time"}}},
+                               context_.now()));
+  };
+  const auto asked =
+      request_promotion(context_, actor_of(fire.row), *answers.checked, *answers.verified, also);
+  if (asked) return;
+  const auto& error = asked.error();
+  if (error.code == ErrorCode::already_exists) return move_on(context_, fire);
+  if (may_pass(error.code)) return try_again(fire.row.name, error);
+  refuse(error);
 }
 
 }  // namespace driftgate::pipeline

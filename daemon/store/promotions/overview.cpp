@@ -28,15 +28,16 @@ constexpr Sql kLastEnded{
 constexpr Sql kSchedules{
     "schedules of models",
     "SELECT name, cron, zone, model, request, misfire, grace_s, if_running, paused, owner, "
-    "created_us, updated_us, revision, next_us FROM schedules INDEXED BY schedules_by_model "
+    "created_us, updated_us, revision, next_us, first_revision FROM schedules INDEXED BY schedules_by_model "
     "WHERE model IN " MODELS " ORDER BY name"};
 constexpr Sql kLastFires{
     "last fires of models",
-    "SELECT schedule, fire_us, outcome, why, promotion, fired.owner, decided_us, evidence_seq "
+    "SELECT schedule, fire_us, outcome, why, promotion, fired.owner, decided_us, evidence_seq, reason, "
+    "fired.revision, missed, missed_from_us "
     "FROM schedules JOIN schedule_fires AS fired ON fired.schedule = schedules.name "
     "WHERE model IN " MODELS
     " AND fire_us = (SELECT max(fire_us) FROM schedule_fires AS other "
-    "WHERE other.schedule = schedules.name)"};
+    "WHERE other.schedule = schedules.name AND other.revision >= schedules.first_revision)"};
 // Of the bare columns SQLite takes those of the row that has the maximum.
 constexpr Sql kGuards{
     "guards of models",

@@ -11,12 +11,14 @@ namespace {
 
 #define SCHEDULE_COLUMNS                                                                        \
   "name, cron, zone, model, request, misfire, grace_s, if_running, paused, owner, created_us, " \
-  "updated_us, revision, next_us"
-#define FIRE_COLUMNS "schedule, fire_us, outcome, why, promotion, owner, decided_us, evidence_seq"
+  "updated_us, revision, next_us, first_revision"
+#define FIRE_COLUMNS                                                                                 \
+  "schedule, fire_us, outcome, why, promotion, owner, decided_us, evidence_seq, reason, revision, " \
+  "missed, missed_from_us"
 
 constexpr Sql kInsert{"insert schedule",
                       "INSERT INTO schedules(" SCHEDULE_COLUMNS
-                      ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"};
+                      ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"};
 constexpr Sql kFind{"find schedule", "SELECT " SCHEDULE_COLUMNS " FROM schedules WHERE name = ?1"};
 constexpr Sql kUpdate{
     "update schedule",
@@ -32,12 +34,26 @@ constexpr Sql kDue{"due schedules",
                    "ORDER BY next_us LIMIT ?2"};
 constexpr Sql kSetNext{"set next fire", "UPDATE schedules SET next_us = ?2 WHERE name = ?1"};
 constexpr Sql kInsertFire{"insert schedule fire", "INSERT INTO schedule_fires(" FIRE_COLUMNS
-                                                  ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"};
+                                                  ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"};
 constexpr Sql kListFires{"list schedule fires",
                          "SELECT " FIRE_COLUMNS
-                         " FROM schedule_fires WHERE schedule = ?1 ORDER BY fire_us DESC LIMIT ?2"};
+                         " FROM schedule_fires WHERE schedule = ?1 AND revision >= ?2 "
+                         "ORDER BY fire_us DESC LIMIT ?3"};
+constexpr Sql kFiresBetween{"schedule fires between",
+                            "SELECT " FIRE_COLUMNS
+                            " FROM schedule_fires WHERE (fire_us >= ?1 AND fire_us < ?2) OR "
+                            "(fire_us >= ?2 AND missed_from_us < ?2) ORDER BY fire_us, schedule LIMIT ?3"};
 constexpr Sql kFindFire{"find fire of promotion",
                         "SELECT " FIRE_COLUMNS " FROM schedule_fires WHERE promotion = ?1"};
+
+constexpr Sql kLastOfDeleted{"last revision of a deleted schedule",
+                             "SELECT revision FROM deleted_schedules WHERE name = ?1"};
+constexpr Sql kKeepRevision{"keep revision of schedule",
+                            "INSERT INTO deleted_schedules(name, revision) VALUES(?1, ?2) "
+                            "ON CONFLICT(name) DO UPDATE SET revision = max(revision, excluded.revision)"};
+constexpr Sql kLastReport{"last schedule report", "SELECT max(report_us) FROM schedule_reports"};
+constexpr Sql kInsertReport{"insert schedule report",
+                            "INSERT INTO schedule_reports(report_us, since_us, put_us) VALUES(?1, ?2, ?3)"};
 
 #undef SCHEDULE_COLUMNS
 #undef FIRE_COLUMNS
@@ -48,10 +64,13 @@ std::string changed_meanwhile(std::string_view name) {
 
 }  // namespace
 
-Result<void> insert_schedule(Tx& tx, const ScheduleRow& s) {
+Result<void> insert_schedule(Tx& tx, ScheduleRow& s) {
+  const auto last = TRY(find_row<std::uint64_t>(tx, kLastOfDeleted, {s.name}));
+  s.revision = s.first_revision = last.value_or(0) + 1;
   return explain(
       tx.run(kInsert, {s.name, s.cron, s.zone, s.model, s.request, s.misfire, s.grace_s, s.if_running,
-                       s.paused, s.owner, s.created_us, s.updated_us, s.revision, s.next_us}),
+                       s.paused, s.owner, s.created_us, s.updated_us, s.revision, s.next_us,
+                       s.first_revision}),
       fmt::format("schedule '{}' cannot be stored", s.name));
 }
 
@@ -74,7 +93,9 @@ Result<void> update_schedule(Tx& tx, ScheduleRow& s) {
 }
 
 Result<void> delete_schedule(Tx& tx, std::string_view name, std::uint64_t revision) {
-  return must_change(tx.run(kDelete, {name, revision}), ErrorCode::conflict, changed_meanwhile(name));
+  TRY(must_change(tx.run(kDelete, {name, revision}), ErrorCode::conflict, changed_meanwhile(name)));
+  TRY(tx.run(kKeepRevision, {name, revision}));
+  return {};
 }
 
 Result<std::vector<ScheduleRow>> list_schedules(Reader& reader, std::string_view after, std::int64_t limit) {
@@ -92,17 +113,34 @@ Result<void> set_next_fire(Tx& tx, std::string_view name, std::optional<std::int
 
 Result<void> insert_schedule_fire(Tx& tx, const ScheduleFireRow& f) {
   return explain(tx.run(kInsertFire, {f.schedule, f.fire_us, f.outcome, f.why, f.promotion, f.owner,
-                                      f.decided_us, f.evidence_seq}),
+                                      f.decided_us, f.evidence_seq, f.reason, f.revision, f.missed,
+                                      f.missed_from_us}),
                  fmt::format("the fire time {} of schedule '{}' cannot be stored", f.fire_us, f.schedule));
 }
 
-Result<std::vector<ScheduleFireRow>> list_schedule_fires(Reader& reader, std::string_view schedule,
+Result<std::vector<ScheduleFireRow>> list_schedule_fires(Reader& reader, const ScheduleRow& schedule,
                                                          std::int64_t limit) {
-  return list_rows<ScheduleFireRow>(reader, kListFires, {schedule, limit});
+  return list_rows<ScheduleFireRow>(reader, kListFires, {schedule.name, schedule.first_revision, limit});
+}
+
+Result<std::vector<ScheduleFireRow>> schedule_fires_between(Reader& reader, std::int64_t since_us,
+                                                            std::int64_t until_us, std::int64_t limit) {
+  return list_rows<ScheduleFireRow>(reader, kFiresBetween, {since_us, until_us, limit});
 }
 
 Result<std::optional<ScheduleFireRow>> find_fire_of(Reader& reader, std::string_view promotion) {
   return find_row<ScheduleFireRow>(reader, kFindFire, {promotion});
+}
+
+Result<std::optional<std::int64_t>> last_schedule_report(Reader& reader) {
+  const auto found = TRY(find_row<std::optional<std::int64_t>>(reader, kLastReport, {}));
+  return found.value_or(std::nullopt);
+}
+
+Result<void> insert_schedule_report(Tx& tx, std::int64_t report_us, std::int64_t since_us,
+                                    std::int64_t put_us) {
+  return explain(tx.run(kInsertReport, {report_us, since_us, put_us}),
+                 fmt::format("the report due at {} cannot be stored", report_us));
 }
 
 }  // namespace driftgate::store

@@ -156,6 +156,8 @@ class FakeSchedules final : public pipeline::ScheduleAdmin {
   Result<View> get(const std::string& name) override;
   Result<pipeline::Page> list(const pipeline::PageRequest& page) override;
   Result<View> next(const std::string& name, std::size_t count) override;
+  Result<View> report(std::optional<std::int64_t> since_us, std::optional<std::int64_t> until_us,
+                      const std::string& model) override;
 };
 
 class FakeIdempotency final : public IdempotencyPort {

@@ -188,7 +188,7 @@ constexpr Tampering kRest[] = {
     {"UPDATE schedules SET owner = 'eve'", "schedule 'nightly': the owner is 'eve'"},
     {"UPDATE schedules SET request = replace(request, 'newer', 'old')", "schedule 'nightly': the request"},
     {"DELETE FROM schedules", "schedule 'nightly': it is not in the table"},
-    {"INSERT INTO schedule_fires VALUES('nightly', 5, 'skipped', 'blackout', NULL, 'sam', 5, 3)",
+    {"INSERT INTO schedule_fires VALUES('nightly', 5, 'skipped', 'blackout', NULL, 'sam', 5, 3, NULL, 1, 0, NULL)",
      "fire of schedule 'nightly' at 5"},
     {"UPDATE blobs SET bytes = CAST('x' AS BLOB) WHERE digest = (SELECT min(digest) FROM blobs)",
      "its bytes are those of"},

@@ -1,0 +1,272 @@
+#include "daemon/pipeline/read/schedule_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "daemon/base/json_members.hpp"
+#include "daemon/evidence/log/query.hpp"
+#include "daemon/pipeline/read/schedule_views.hpp"
+#include "daemon/pipeline/read/standing.hpp"
+#include "daemon/schedule/fire_times.hpp"
+#include "daemon/store/registry/schedules.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using nlohmann::json;
+using schema::ErrorCode;
+using schema::EvidenceKind;
+
+constexpr std::int64_t kSecond = 1'000'000;
+
+/// What a schedule was from a time on, as an entry says it.
+struct Definition {
+  std::int64_t from_us = 0;
+  std::string cron{}, zone{}, model{};
+  std::int64_t revision = 0;
+  bool fires = false;  ///< neither paused nor deleted
+};
+using Histories = std::map<std::string, std::vector<Definition>>;
+
+Definition definition_of(const json& entry) {
+  const json body = entry.value("body", json::object());
+  const bool deleted = base::text_at(entry, "kind") == "schedule_deleted";
+  return {.from_us = base::integer_at(entry, "time_us"),
+          .cron = base::text_at(body, "cron"),
+          .zone = base::text_at(body, "timezone"),
+          .model = base::text_at(entry.value("subject", json::object()), "model"),
+          .revision = base::integer_at(body, "revision"),
+          .fires = !deleted && !body.value("paused", false)};
+}
+
+/// What each schedule was in the range: its last definition before it, and those in it.
+schema::Result<Histories> histories(store::Reader& reader, const ReportRange& range) {
+  evidence::EntryFilter filter{.kinds = {EvidenceKind::schedule_set, EvidenceKind::schedule_deleted},
+                               .to_us = range.until_us};
+  Histories found;
+  TRY(evidence::each_entry(reader, filter, [&](const evidence::StoredEntry& entry) -> schema::Result<bool> {
+    const auto value = json::parse(entry.bytes, nullptr, false);
+    if (!value.is_object()) return true;
+    auto& history = found[base::text_at(value.value("body", json::object()), "schedule")];
+    auto definition = definition_of(value);
+    if (definition.from_us <= range.since_us) history.clear();
+    history.push_back(std::move(definition));
+    return true;
+  }));
+  return found;
+}
+
+/// A fire time that the expressions ask for, or that is recorded.
+struct Reported {
+  std::int64_t fire_us = 0;
+  std::string schedule{}, model{}, zone{};
+  std::int64_t revision = 0;
+  const store::ScheduleFireRow* row = nullptr;      ///< that records it
+  const store::ScheduleFireRow* covered = nullptr;  ///< a later one, with which it was missed
+};
+
+class Report {
+ public:
+  Report(store::Reader& reader, const ReportRange& range, std::int64_t now_us)
+      : reader_(reader), range_(range), now_us_(now_us) {}
+
+  schema::Result<json> make() {
+    const auto known = TRY(histories(reader_, range_));
+    fires_ = TRY(store::schedule_fires_between(reader_, range_.since_us, range_.until_us,
+                                               static_cast<std::int64_t>(kMaxReported) + 1));
+    for (const auto& fire : fires_) rows_.emplace(std::pair(fire.schedule, fire.fire_us), &fire);
+    for (const auto& [name, history] : known) TRY(expect(name, history));
+    add_unexpected(known);
+    if (items_.size() > kMaxReported || fires_.size() > kMaxReported) {
+      return schema::fail(ErrorCode::limit_exceeded,
+                          fmt::format("there are more than {} fire times: ask for a shorter time or one model",
+                                      kMaxReported));
+    }
+    std::ranges::sort(items_, {}, [](const Reported& item) { return std::pair(item.fire_us, item.schedule); });
+    standings_ = TRY(standings_of(reader_, fires_, now_us_));
+    json items = json::array();
+    for (const auto& item : items_) {
+      auto shown = TRY(item_json(item));
+      count(shown);
+      items.push_back(std::move(shown));
+    }
+    totals_["times"] = items.size();
+    return json{{"since_us", range_.since_us},
+                {"until_us", range_.until_us},
+                {"model", range_.model.empty() ? json(nullptr) : json(range_.model)},
+                {"totals", totals_},
+                {"items", std::move(items)}};
+  }
+
+ private:
+  /// Adds the fire times of each definition from its time on until the next one's. A change at a second leaves the
+  /// fire time of this very second to what was in force before it.
+  schema::Result<void> expect(const std::string& name, const std::vector<Definition>& history) {
+    for (std::size_t i = 0; i < history.size() && items_.size() <= kMaxReported; ++i) {
+      const auto& now = history[i];
+      if (!now.fires || !is_asked_for(now.model)) continue;
+      const auto cron = TRY(schedule::parse_cron(now.cron));
+      const auto zone = TRY(schedule::Zone::find(now.zone));
+      const auto last_us = i + 1 < history.size() ? std::min(history[i + 1].from_us, range_.until_us - 1)
+                                                  : std::min(range_.until_us - 1, now_us_);
+      const auto after_s = std::max(now.from_us / kSecond, (range_.since_us + kSecond - 1) / kSecond - 1);
+      for (const auto fire_s : schedule::fires_between(cron, zone, after_s, last_us / kSecond,
+                                                       kMaxReported + 1 - items_.size())) {
+        items_.push_back({.fire_us = fire_s * kSecond,
+                          .schedule = name,
+                          .model = now.model,
+                          .zone = now.zone,
+                          .revision = now.revision});
+        auto& item = items_.back();
+        const auto row = rows_.find(std::pair(name, item.fire_us));
+        if (row != rows_.end()) item.row = row->second;
+        if (item.row == nullptr) item.covered = cover_of(item);
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool is_asked_for(const std::string& model) const {
+    return range_.model.empty() || range_.model == model;
+  }
+
+  [[nodiscard]] const store::ScheduleFireRow* cover_of(const Reported& item) const {
+    const auto found = std::ranges::find_if(fires_, [&](const store::ScheduleFireRow& fire) {
+      return fire.schedule == item.schedule && fire.missed_from_us && *fire.missed_from_us <= item.fire_us &&
+             item.fire_us < fire.fire_us;
+    });
+    return found == fires_.end() ? nullptr : &*found;
+  }
+
+  /// What is recorded of times that no expression asks for: the zones' database may have changed since.
+  void add_unexpected(const Histories& known) {
+    std::set<std::pair<std::string, std::int64_t>> expected;
+    for (const auto& item : items_) expected.emplace(item.schedule, item.fire_us);
+    for (const auto& fire : fires_) {
+      const bool inside = range_.since_us <= fire.fire_us && fire.fire_us < range_.until_us;
+      const auto history = known.find(fire.schedule);
+      if (!inside || (history != known.end() && !is_asked_for(history->second.front().model))) continue;
+      if (history == known.end() || expected.contains({fire.schedule, fire.fire_us})) continue;
+      const auto& first = history->second.front();
+      items_.push_back({.fire_us = fire.fire_us,
+                        .schedule = fire.schedule,
+                        .model = first.model,
+                        .zone = first.zone.empty() ? "UTC" : first.zone,
+                        .revision = static_cast<std::int64_t>(fire.revision),
+                        .row = &fire});
+    }
+  }
+
+  schema::Result<json> item_json(const Reported& item) {
+    json shown{{"fire_us", item.fire_us}, {"missed", 0},           {"revision", item.revision},
+               {"reason", nullptr},       {"promotion", nullptr}, {"evidence", nullptr},
+               {"standing", nullptr}};
+    if (item.row != nullptr) {
+      shown = fire_json(*item.row, standings_);
+    } else if (item.covered != nullptr) {
+      shown["outcome"] = "skipped";
+      shown["why"] = "misfire";
+      shown["reason"] = fmt::format("it was missed, and so were others; the newest of them, of {}, was decided",
+                                    utc_text(item.covered->fire_us));
+      shown["evidence"] = item.covered->evidence_seq;
+    } else {
+      const auto schedule = TRY(store::find_schedule(reader_, item.schedule));
+      const bool waits = schedule && !schedule->paused && schedule->next_us && *schedule->next_us <= item.fire_us;
+      shown["outcome"] = waits ? "pending" : "unrecorded";
+      shown["why"] = waits ? "it is due and being decided" : "nothing is recorded of it";
+    }
+    const auto zone = TRY(schedule::Zone::find(item.zone));
+    shown["schedule"] = item.schedule;
+    shown["model"] = item.model;
+    shown["local"] = zone.format(item.fire_us / kSecond);
+    shown["duration_ms"] = duration_ms(shown["standing"]);
+    shown["needs"] = needs_of(shown);
+    return shown;
+  }
+
+  /// From the request to the end, or until now.
+  [[nodiscard]] json duration_ms(const json& standing) const {
+    if (!standing.is_object()) return nullptr;
+    const auto end_us = base::integer_at(standing, "ended_us", now_us_);
+    return (end_us - base::integer_at(standing, "created_us")) / 1'000;
+  }
+
+  static json needs_of(const json& item) {
+    if (item["standing"].is_object()) return item["standing"]["needs"];
+    const auto need = [](const char* action, const char* scope, const char* text) {
+      return json::array({json{{"action", action}, {"scope", scope}, {"text", text}}});
+    };
+    const auto why = base::text_at(item, "why");
+    if (why == "owner_revoked")
+      return need("change_schedule", "promoter", "Someone who may set schedules sets it again, or deletes it.");
+    if (why == "refused")
+      return need("change_schedule", "promoter", "Mend what the reason names, or change the schedule.");
+    if (item["outcome"] == "unrecorded")
+      return need("look_into", "operator", "Nothing is recorded of this fire time: check the record (audit verify).");
+    return json::array();
+  }
+
+  void count(const json& item) {
+    const auto add = [](json& of, const std::string& name) { of[name] = base::integer_at(of, name) + 1; };
+    add(totals_, base::text_at(item, "outcome"));
+    if (item["outcome"] == "skipped") add(totals_["skipped_by"], base::text_at(item, "why"));
+    if (item["standing"].is_object()) add(totals_["promotions"], base::text_at(item["standing"], "state"));
+    if (!item["needs"].empty()) add(totals_, "need_people");
+  }
+
+  store::Reader& reader_;
+  const ReportRange& range_;
+  const std::int64_t now_us_;
+  std::vector<store::ScheduleFireRow> fires_{};
+  std::map<std::pair<std::string, std::int64_t>, const store::ScheduleFireRow*> rows_{};
+  std::vector<Reported> items_{};
+  Standings standings_{};
+  json totals_{{"fired", 0},      {"skipped", 0},     {"pending", 0},
+               {"unrecorded", 0}, {"need_people", 0}, {"skipped_by", json::object()},
+               {"promotions", json::object()}};
+};
+
+/// Whether people should look at it.
+bool is_notable(const json& item) {
+  const auto outcome = base::text_at(item, "outcome");
+  const auto why = base::text_at(item, "why");
+  if (outcome == "unrecorded" || !item["needs"].empty()) return true;
+  if (outcome == "skipped") return why != "blackout" && why != "running";
+  if (!item["standing"].is_object()) return false;
+  const auto state = base::text_at(item["standing"], "state");
+  return state == "rejected" || state == "errored" || state == "expired" || state == "aborted";
+}
+
+}  // namespace
+
+schema::Result<json> schedule_report(store::Store& store, const ReportRange& range, std::int64_t now_us) {
+  if (range.since_us < 0 || range.since_us >= range.until_us || range.until_us - range.since_us > kMaxReportUs) {
+    return schema::fail(ErrorCode::invalid_argument,
+                        "a report begins before it ends, and covers at most 31 days", "/since_us");
+  }
+  return store.read([&](store::Reader& reader) { return Report(reader, range, now_us).make(); });
+}
+
+json report_digest(const json& report, std::size_t limit) {
+  json items = json::array();
+  std::size_t more = 0;
+  for (const json& item : report["items"]) {
+    if (!is_notable(item)) continue;
+    if (items.size() < limit)
+      items.push_back(item);
+    else
+      ++more;
+  }
+  return {{"since_us", report["since_us"]},
+          {"until_us", report["until_us"]},
+          {"totals", report["totals"]},
+          {"items", std::move(items)},
+          {"more", more}};
+}
+
+}  // namespace driftgate::pipeline

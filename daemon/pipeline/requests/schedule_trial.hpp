@@ -1,0 +1,27 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/pipeline/requests/checked_request.hpp"
+#include "daemon/store/store.hpp"
+
+namespace driftgate::pipeline {
+
+/// What a trial of a request asks. Safe from any thread; outlives the call.
+struct TrialParts {
+  store::Store& store;
+  const std::map<std::string, Adapter>& adapters;
+  std::function<schema::Result<CheckedRequest>(const std::string& actor, const PromotionRequest&)> check;
+  std::function<schema::Result<void>(const std::string& base_url)> health;
+};
+
+/// Tries the request of a schedule without making it. The error of a request that can never be accepted as it is;
+/// else why it would not be accepted now, one sentence each: a hold, a block, a capture that is not there yet, an
+/// engine that does not answer, a promotion in progress.
+[[nodiscard]] schema::Result<std::vector<std::string>> try_request(const TrialParts& parts,
+                                                                   const std::string& actor,
+                                                                   const PromotionRequest& request);
+
+}  // namespace driftgate::pipeline
