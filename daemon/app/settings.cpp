@@ -103,6 +103,9 @@ class SettingsReader {
     std::vector<std::string> items;
     for (const YAML::Node& item : value) {
       if (!item.IsScalar()) return fault(item, fmt::format("an item of '{}' must be a string", spec.key));
+      if (!spec.choices.empty() && std::ranges::find(spec.choices, item.Scalar()) == spec.choices.end())
+        return fault(item, fmt::format("an item of '{}' is '{}'; allowed: {}", spec.key, item.Scalar(),
+                                       fmt::join(spec.choices, ", ")));
       items.push_back(item.Scalar());
     }
     into = std::move(items);

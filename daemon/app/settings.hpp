@@ -95,6 +95,31 @@ struct Settings {
   std::int64_t jobs_wall_limit_s = 3'600;
   std::int64_t jobs_output_cap_bytes = 1LL << 20;
 
+  std::string jobs_runner = "local";
+  std::int64_t jobs_ranks = 1;
+  std::string jobs_shard = "auto";
+
+  std::vector<std::string> slurm_kinds{"drift", "capture", "rescore"};
+  std::int64_t slurm_from_bytes = 8LL << 30;
+  std::string slurm_jobs_dir;
+  std::string slurm_worker;
+  std::string slurm_bin_dir;
+  std::string slurm_conf_file;
+  std::string slurm_partition;
+  std::string slurm_account;
+  std::string slurm_qos;
+  std::string slurm_constraint;
+  std::string slurm_gres;
+  std::int64_t slurm_nodes = 0;
+  std::int64_t slurm_cpus_per_rank = 1;
+  std::int64_t slurm_memory_bytes_per_rank = 0;
+  std::int64_t slurm_time_limit_s = 0;
+  std::string slurm_template;
+  std::int64_t slurm_poll_ms = 2'000;
+  std::int64_t slurm_queue_limit = 256;
+  std::int64_t slurm_resubmissions = 2;
+  std::int64_t slurm_away_s = 3'600;
+
   std::vector<std::string> roots;
   std::map<std::string, std::vector<std::string>> adapters;
 
@@ -133,7 +158,7 @@ struct SettingSpec {
   std::int64_t min = 0;   ///< of whole numbers
   std::int64_t max = 0;
   std::string_view text;
-  std::vector<std::string_view> choices{};  ///< of texts; empty: free
+  std::vector<std::string_view> choices{};  ///< of texts and of the items of a list; empty: free
 };
 
 /// The table, in the order of the documented file.

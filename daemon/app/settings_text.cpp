@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -44,7 +44,8 @@ std::string type_text(const SettingSpec& spec) {
   if (std::holds_alternative<std::int64_t Settings::*>(spec.target))
     return fmt::format("{} to {}{}{}", spec.min, spec.max, spec.unit.empty() ? "" : " ", spec.unit);
   if (std::holds_alternative<bool Settings::*>(spec.target)) return "true or false";
-  if (std::holds_alternative<std::vector<std::string> Settings::*>(spec.target)) return "list of texts";
+  if (std::holds_alternative<std::vector<std::string> Settings::*>(spec.target))
+    return spec.choices.empty() ? "list of texts" : fmt::format("list of {}", fmt::join(spec.choices, ", "));
   if (std::holds_alternative<std::map<std::string, WebhookSetting> Settings::*>(spec.target))
     return "name: {url: …, secret_file: …, events: […]}";
   if (!std::holds_alternative<std::string Settings::*>(spec.target)) return "name: [program, argument, …]";

@@ -52,10 +52,12 @@ std::optional<JobKind> kind_from_name(std::string_view name) {
 }
 
 std::string to_json(const JobSpec& spec) {
-  return schema::canonical_json(json{{"key", spec.key},
-                                     {"kind", to_string(spec.kind)},
-                                     {"limits", spec.limits},
-                                     {"payload", json::parse(spec.payload)}});
+  json value{{"key", spec.key},
+             {"kind", to_string(spec.kind)},
+             {"limits", spec.limits},
+             {"payload", json::parse(spec.payload)}};
+  if (spec.ranks != 1) value["ranks"] = spec.ranks;
+  return schema::canonical_json(value);
 }
 
 schema::Result<JobSpec> job_spec_from_json(std::string_view text) {
@@ -71,6 +73,11 @@ schema::Result<JobSpec> job_spec_from_json(std::string_view text) {
     spec.kind = *kind;
     parsed.at("limits").get_to(spec.limits);
     spec.payload = parsed.at("payload").dump();
+    const auto ranks = parsed.value("ranks", std::int64_t{1});
+    if (ranks < 1 || ranks > kMaxRanks)
+      return schema::fail(ErrorCode::limit_exceeded,
+                          fmt::format("spec.json: {} ranks; allowed: 1 to {}", ranks, kMaxRanks), "/ranks");
+    spec.ranks = static_cast<std::uint32_t>(ranks);
     return spec;
   } catch (const json::exception& fault) {
     return schema::fail(ErrorCode::invalid_document, fmt::format("spec.json: {}", fault.what()));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "schema/error.hpp"
 
@@ -29,7 +30,9 @@ struct JobSpec {
   JobKind kind{};
   JobLimits limits;
   std::string payload;
+  std::uint32_t ranks = 1;  ///< that measure together, 1 to kMaxRanks; spec.json has it where it is not 1
 };
+inline constexpr std::uint32_t kMaxRanks = 4'096;
 [[nodiscard]] std::string to_json(const JobSpec& spec);
 [[nodiscard]] schema::Result<JobSpec> job_spec_from_json(std::string_view json);
 
@@ -55,10 +58,22 @@ struct JobProgress {
   std::string unit, text;
 };
 
+/// Where a job is.
+struct JobPlace {
+  std::string runner;  ///< "local" or "slurm"
+  std::string remote;  ///< Slurm's number of the job, or the process's; "" before it has one
+  std::string state;   ///< "waiting" (in the daemon), "queued" (at Slurm), "running" or "ended"
+  std::string reason;  ///< of a wait or of an end, in Slurm's words: "Priority"; "" when there is none
+  std::string nodes;   ///< that Slurm gave it, as Slurm writes them: "node[1-3]"; "" when unknown
+  std::vector<std::string> submissions{};  ///< Slurm's numbers of all submissions, the oldest first
+  bool operator==(const JobPlace&) const = default;
+};
+
 /// A finished job, reported once on a thread of the runner.
 struct JobDone {
   std::string key;
   JobResult result;
+  std::optional<JobPlace> place{};  ///< where it ran, when that is known
 };
 
 /// Runs jobs outside the daemon's process. The pipeline knows only this, tests use a fake.
@@ -71,9 +86,12 @@ class JobRunner {
   /// Starts the job, or adopts the one that a process before this one started under the same key, or
   /// reports its stored result again. Returns at once; a full queue is `unavailable`.
   virtual schema::Result<void> start(const JobSpec& spec) = 0;
-  /// Kills the job's process group if it runs. The job then ends with an error; no callback is lost.
+  /// Ends the job if it waits or runs: a process group is killed, a job of Slurm is cancelled. It then ends
+  /// with `conflict`; no callback is lost.
   virtual void cancel(const std::string& key) = 0;
   [[nodiscard]] virtual std::optional<JobProgress> progress(const std::string& key) = 0;
+  /// Where the job is; nothing for a job that this runner does not know.
+  [[nodiscard]] virtual std::optional<JobPlace> place(const std::string& key) = 0;
   /// Deletes the folders of all jobs whose key starts with `prefix`; running ones are cancelled.
   virtual void forget(const std::string& prefix) = 0;
   [[nodiscard]] virtual std::size_t running() const = 0;

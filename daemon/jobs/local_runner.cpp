@@ -99,6 +99,19 @@ class LocalRunner final : public JobRunner {
     return JobFolder(path(key)).progress();
   }
 
+  [[nodiscard]] std::optional<JobPlace> place(const std::string& key) override {
+    const std::lock_guard guard(mutex_);
+    const auto found = running_.find(key);
+    if (found != running_.end())
+      return JobPlace{"local", std::to_string(found->second.process.pid), "running", "", ""};
+    if (std::ranges::find(waiting_, key, &JobSpec::key) != waiting_.end())
+      return JobPlace{"local", "", "waiting", fmt::format("all {} slots are taken", options_.slots), ""};
+    const JobFolder job(path(key));
+    if (!job.get("result.json")) return std::nullopt;
+    const int pid = job.number_in("pid");
+    return JobPlace{"local", pid == 0 ? "" : std::to_string(pid), "ended", "", ""};
+  }
+
   void forget(const std::string& prefix) override {
     const std::lock_guard guard(mutex_);
     const auto start = folder_name(prefix);

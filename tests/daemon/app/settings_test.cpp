@@ -52,6 +52,14 @@ TEST_CASE("values of every type are read") {
   CHECK(settings->engines_public_hosts);
 }
 
+TEST_CASE("the items of a list with choices are checked one by one") {
+  const auto settings = parse_settings("slurm: {kinds: [drift, capture]}", "f.yaml");
+  REQUIRE(settings);
+  CHECK(settings->slurm_kinds == std::vector<std::string>{"drift", "capture"});
+  CHECK(faults("slurm: {kinds: [drift, replay]}")
+            .find("an item of 'slurm.kinds' is 'replay'; allowed: drift, ") != std::string::npos);
+}
+
 TEST_CASE("all faults are told at once, each with line and column") {
   const std::string message = faults(
       "listne: x\n"

@@ -43,6 +43,7 @@ TEST_CASE("a job's spec reads back as it was written, its limits and its payload
   for (const JobKind kind : {JobKind::drift, JobKind::capture, JobKind::rescore}) {
     JobSpec spec{"pr-1/s/2/step", kind, {}, R"({"b":[1,2.5,null],"a":"ä"})"};
     spec.limits = {1ULL << 40, 86'400, 0, 0};
+    spec.ranks = 7;
     const auto again = job_spec_from_json(to_json(spec));
     REQUIRE(again);
     CHECK(again->key == spec.key);
@@ -51,6 +52,7 @@ TEST_CASE("a job's spec reads back as it was written, its limits and its payload
     CHECK(again->limits.cpu_seconds == spec.limits.cpu_seconds);
     CHECK(again->limits.wall_ms == 0);
     CHECK(again->limits.output_bytes == 0);
+    CHECK(again->ranks == 7);
     CHECK(json::parse(again->payload) == json::parse(spec.payload));
   }
 }
@@ -76,6 +78,9 @@ TEST_CASE("a damaged spec says that it is spec.json and what is wrong with it") 
       {with(spec_json(), "/limits/wall_ms", "1h"), "type must be number"},
       {with(spec_json(), "/limits/cpu_seconds", json::array()), "type must be number"},
       {with(spec_json(), "/payload", kGone), "key 'payload' not found"},
+      {with(spec_json(), "/ranks", 0), "0 ranks; allowed: 1 to 4096 (at /ranks)", ErrorCode::limit_exceeded},
+      {with(spec_json(), "/ranks", 4'097), "4097 ranks", ErrorCode::limit_exceeded},
+      {with(spec_json(), "/ranks", "two"), "type must be number"},
       {with(spec_json(), "/limits/cpu_seconds", 9'007'199'254'740'993), "beyond 2^53"},
       {R"({"key":"a","key":"b"})", "appears twice"},
       {std::string(R"({"key":")") + '\0' + R"("})", "NUL byte"},

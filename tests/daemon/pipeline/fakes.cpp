@@ -182,6 +182,11 @@ schema::Result<void> FakeRunner::start(const jobs::JobSpec& spec) {
   return {};
 }
 
+std::optional<jobs::JobPlace> FakeRunner::place(const std::string& key) {
+  if (!running_.contains(key)) return std::nullopt;
+  return runs_at;
+}
+
 void FakeRunner::forget(const std::string& prefix) {
   std::erase_if(running_, [&](const auto& item) { return item.first.starts_with(prefix); });
 }

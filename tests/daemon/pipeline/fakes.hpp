@@ -98,6 +98,7 @@ class FakeRunner final : public jobs::JobRunner {
   std::optional<jobs::JobProgress> progress(const std::string&) override {
     return jobs::JobProgress{1, 2, "rows", "half"};
   }
+  std::optional<jobs::JobPlace> place(const std::string& key) override;
   void forget(const std::string& prefix) override;
   std::size_t running() const override { return running_.size(); }
   std::string folder(const std::string& key) const override;
@@ -107,6 +108,7 @@ class FakeRunner final : public jobs::JobRunner {
   OnStep on_step;  ///< job started
   std::function<jobs::JobResult(const jobs::JobSpec&, const std::string& folder)> make;
   std::vector<std::string> started;  ///< keys, each time
+  jobs::JobPlace runs_at{"local", "4711", "running", "", ""};  ///< all jobs that run
 
  private:
   std::string root_;
