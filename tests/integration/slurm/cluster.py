@@ -3,7 +3,8 @@ slurmctld and three `slurmd -N` on this machine, each with four devices that Slu
 folder and everything started here is ended here, by process id.
 
 By hand: `python3 cluster.py FOLDER` starts one, prints its SLURM_CONF once all nodes are idle, and ends it when its
-standard input is closed or it gets SIGTERM."""
+standard input is closed or it gets SIGTERM; with --stay only at the signal. FOLDER should have a short path, since below
+it are sockets."""
 import contextlib
 import os
 import pwd
@@ -361,7 +362,7 @@ class Cluster:
                         *(f"--- {name}\n{node.tail('slurmd')}\n" for name, node in self.nodes.items())])
 
 
-def main(folder):
+def main(folder, *flags):
     why = lacking()
     if why:
         print(f"no Slurm cluster: {why}", file=sys.stderr)
@@ -369,9 +370,9 @@ def main(folder):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with Cluster(folder) as cluster:
         print(cluster.conf, flush=True)
-        sys.stdin.read()
+        signal.pause() if "--stay" in flags else sys.stdin.read()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))
