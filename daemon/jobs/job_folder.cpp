@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,17 @@ base::UniqueFd open_regular(const std::string& path, int flags) {
 }  // namespace
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobProgress, done, total, unit, text)
+
+std::string job_folder_name(std::string_view key) {
+  std::string name(key);
+  std::ranges::replace_if(
+      name,
+      [](char c) {
+        return !(('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '-');
+      },
+      '.');
+  return name;
+}
 
 schema::Result<void> JobFolder::put(std::string_view name, std::string_view bytes) const {
   return base::write_file_durably(file(name), bytes, 0600);

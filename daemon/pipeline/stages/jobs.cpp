@@ -44,6 +44,7 @@ schema::Result<StageJob> look_at_job(Context& context, const Live& live, std::st
                                      const std::string& payload) {
   StageJob job;
   job.spec = {job_key(live.run.key, name), kind, limits, payload};
+  if (kind == jobs::JobKind::drift) job.spec.ranks = context.world.settings.job_ranks;
   auto listed = TRY(look_up(context.world.store, store::list_jobs, live.run.key));
   const auto known = std::ranges::find(listed, name, &store::JobRow::name);
   job.is_new = known == listed.end();
@@ -83,9 +84,10 @@ schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts&
   job.state = state_of(done.result);
   job.result = jobs::to_json(done.result);
   job.ended_us = facts.now_us;
+  if (done.place) job.remote = done.place->remote;
   TRY(store::update_job(tx, job));
-  auto added = add_entry(tx, entries,
-                         draft(facts, schema::EvidenceKind::job_finished, {}, job_body(job, done.result)));
+  auto added =
+      add_entry(tx, entries, draft(facts, schema::EvidenceKind::job_finished, {}, job_body(job, done)));
   const bool sample = done.result.ok && job.name.starts_with(kSamplePrefix);
   return added && sample ? keep_sample(tx, done.result, folder, facts.now_us) : added;
 }

@@ -202,7 +202,7 @@ void FakeRunner::finish_all() {
   for (const auto& [key, spec] : ended) {
     std::filesystem::create_directories(folder(key));
     auto result = make(spec, folder(key));
-    if (callback_) callback_({key, std::move(result)});
+    if (callback_) callback_({key, std::move(result), runs_at});
   }
 }
 
