@@ -252,12 +252,12 @@ class World:
         return Load(self, self.router, rate, seconds)
 
 
-def run(tests):
-    """Runs the named test of argv with a fresh world, whose evidence must verify at the end where the daemon still runs;
-    prints what the programs said when it fails."""
+def run(tests, make=World):
+    """Runs the named test of argv with a fresh world, which `make` makes; its evidence must verify at the end where the
+    daemon still runs; prints what the programs said when it fails."""
     import sys
     name = sys.argv[1]
-    world = World(name)
+    world = make(name)
     failed = True
     try:
         tests[name](world)
