@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 /// How far a job is, and where: "drift: queued at Slurm as 1234: Priority".
-json job_json(const RunningJob& job) {
+json running_job_json(const RunningJob& job) {
   const auto progress = job.progress.value_or(jobs::JobProgress{});
   const auto place = job.place ? place_text(*job.place) : std::string();
   std::string text = job.name;
@@ -28,9 +28,9 @@ json job_json(const RunningJob& job) {
 }
 
 /// How far a stage that runs is.
-json progress_json(const RunFacts& run) {
+json run_progress_json(const RunFacts& run) {
   if (run.row.state != store::StageRunState::running) return nullptr;
-  if (run.job) return job_json(*run.job);
+  if (run.job) return running_job_json(*run.job);
   const auto& progress = run.progress;
   if (run.row.key.stage == schema::to_string(schema::Stage::shadow_runtime))
     return {{"done", progress.pairs}, {"total", 0}, {"unit", "pairs"}, {"text", progress.phase}};
@@ -62,7 +62,7 @@ json run_json(const RunFacts& run) {
           {"counts", counts},
           {"summary", {{"verdicts", counts}}},
           {"report_digest", row.report.empty() ? json(nullptr) : json(row.report)},
-          {"progress", progress_json(run)}};
+          {"progress", run_progress_json(run)}};
 }
 
 json lines(std::string_view text) {

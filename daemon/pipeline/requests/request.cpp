@@ -34,7 +34,7 @@ class Members {
     }
   }
 
-  std::string text(std::string_view key, bool required, std::size_t limit = kMaxTextBytes) {
+  std::string string_at(std::string_view key, bool required, std::size_t limit = kMaxTextBytes) {
     const auto* item = find(key);
     if (item == nullptr) {
       if (required) fault(key, fmt::format("'{}' is missing", key));
@@ -50,7 +50,7 @@ class Members {
   }
 
   std::string name(std::string_view key) {
-    auto found = text(key, true, kMaxNameBytes);
+    auto found = string_at(key, true, kMaxNameBytes);
     const auto allowed = [](char c) {
       return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '-' ||
              c == '_' || c == '.' || c == '/' || c == ':' || c == '@' || c == '+';
@@ -108,7 +108,7 @@ CaptureSource read_source(Members& outer, std::string_view key) {
   if (item == nullptr) {
     outer.fault(key, fmt::format("'{}' is missing: give a path or {{\"adapter\": NAME}}", key));
   } else if (item->is_string()) {
-    source.uri = outer.text(key, true);
+    source.uri = outer.string_at(key, true);
   } else {
     Members inner(*item, outer.pointer(key), {"adapter"});
     source.adapter = inner.name("adapter");
@@ -177,7 +177,7 @@ std::optional<StageCaptures> read_captures(Members& outer, std::string_view key)
   StageCaptures captures;
   captures.train = read_source(inner, "train");
   captures.inf = read_source(inner, "inf");
-  captures.corpus = inner.text("corpus", false);
+  captures.corpus = inner.string_at("corpus", false);
   read_floors(inner, captures);
   outer.take(inner);
   return captures;
@@ -216,7 +216,7 @@ schema::Result<PromotionRequest> parse_promotion_request(std::string_view text) 
   request.model = top.name("model");
   request.engine = top.name("engine");
   request.contract = top.name("contract");
-  request.note = top.text("note", false);
+  request.note = top.string_at("note", false);
   if (top.find("fallback_engine") != nullptr) request.fallback_engine = top.name("fallback_engine");
   request.accept_undecidable = top.flag("accept_undecidable");
   if (const auto* captures = top.find("captures")) {
@@ -250,16 +250,16 @@ schema::Result<EngineRequest> parse_engine_request(std::string_view text) {
                "ca_file"});
   EngineRequest request;
   request.name = top.name("name");
-  request.url = top.text("url", true);
+  request.url = top.string_at("url", true);
   request.kernel = top.name("kernel");
   request.max_requests_per_second = top.count("max_requests_per_second", kMaxRequestsPerSecond);
-  request.key_file = top.text("key_file", false);
-  request.key_header = top.text("key_header", false);
-  request.ca_file = top.text("ca_file", false);
+  request.key_file = top.string_at("key_file", false);
+  request.key_header = top.string_at("key_header", false);
+  request.ca_file = top.string_at("ca_file", false);
   if (const auto* checkpoint = top.find("checkpoint")) {
     Members inner(*checkpoint, "/checkpoint", {"uri", "digest"});
-    request.checkpoint_uri = inner.text("uri", false);
-    request.checkpoint_digest = inner.text("digest", false);
+    request.checkpoint_uri = inner.string_at("uri", false);
+    request.checkpoint_digest = inner.string_at("digest", false);
     top.take(inner);
   }
   if (top.error()) return std::unexpected(*top.error());
@@ -272,7 +272,7 @@ schema::Result<ModelRequest> parse_model_request(std::string_view text) {
   ModelRequest request;
   request.name = top.name("name");
   request.engine = top.name("engine");
-  request.reason = top.text("reason", true);
+  request.reason = top.string_at("reason", true);
   if (top.error()) return std::unexpected(*top.error());
   return request;
 }

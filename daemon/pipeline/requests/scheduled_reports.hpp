@@ -21,7 +21,7 @@ class ScheduledReports {
 
  private:
   schema::Result<void> look();
-  void make(std::int64_t report_us, std::int64_t last_us);
+  void put_report(std::int64_t report_us, std::int64_t last_us);
   schema::Result<void> put(std::int64_t report_us, std::int64_t since_us, const std::string& digest);
 
   Context& context_;

@@ -1,4 +1,4 @@
-#include "daemon/pipeline/read/schedule_views.hpp"
+#include "daemon/pipeline/read/schedules/schedule_views.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "daemon/pipeline/read/schedule_report.hpp"
+#include "daemon/pipeline/read/schedules/schedule_report.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "daemon/base/json_members.hpp"
 #include "daemon/evidence/log/query.hpp"
-#include "daemon/pipeline/read/schedule_views.hpp"
+#include "daemon/pipeline/read/schedules/schedule_views.hpp"
 #include "daemon/pipeline/read/standing.hpp"
 #include "daemon/schedule/fire_times.hpp"
 #include "daemon/store/registry/schedules.hpp"
