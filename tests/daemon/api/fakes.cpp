@@ -466,6 +466,7 @@ Result<Page> FakeSchedules::list(const PageRequest& page) {
 }
 Result<View> FakeSchedules::report(std::optional<std::int64_t> since_us, std::optional<std::int64_t> until_us,
                                    const std::string& model) {
+  using nlohmann::json;
   const json totals{{"times", 0},   {"fired", 0},      {"skipped", 0},
                     {"pending", 0}, {"unrecorded", 0}, {"skipped_by", json::object()},
                     {"promotions", json::object()},    {"need_people", 0}};
