@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gpu/capture/unknown_logprob.hpp"
+#include "gpu/chunks/chunked_table.hpp"
 #include "gpu/measure_rows.hpp"
 #include "gpu/partial/partial_drift.hpp"
 #include "gpu/row_source.hpp"
@@ -24,14 +25,15 @@ struct Job {
   const Capture& train;
   RowSource& source;
   Accumulator& accumulator;
+  Range rows;
 };
 
 Result<void> run(const Job& job, const Progress& progress, const RowSink& sink) {
   const std::uint64_t total = job.train.rows();
   const bool tokens = job.train.has_tokens();
   std::vector<driftgate_row> results;
-  for (std::uint64_t row = 0; row < total;) {
-    const std::uint64_t count = job.source.available(row);
+  for (std::uint64_t row = job.rows.begin; row < job.rows.end;) {
+    const std::uint64_t count = std::min(job.source.available(row), job.rows.end - row);
     if (results.size() < count) results.resize(static_cast<std::size_t>(count));
     const std::span<driftgate_row> out(results.data(), static_cast<std::size_t>(count));
     TRY(job.source.measure(row, out));
@@ -49,6 +51,34 @@ Result<void> run(const Job& job, const Progress& progress, const RowSink& sink) 
   return {};
 }
 
+/// Measures the chunks that no earlier run has kept.
+Result<MeasurementTable> run_chunks(const Capture& train, RowSource& source, ChunkedTable chunks,
+                                    const MeasureOptions& options, const Progress& progress,
+                                    const RowSink& sink) {
+  std::uint64_t taken = 0;  // rows of chunks that were taken since the last report
+  const auto report_taken = [&] {
+    if (std::exchange(taken, 0) > 0 && progress)
+      progress(chunks.chunks()[chunks.next() - 1].end, train.rows());
+  };
+  while (chunks.next() < chunks.chunks().size()) {
+    const Range rows = chunks.chunks()[chunks.next()];
+    if (chunks.take()) {
+      taken += rows.count();
+      continue;
+    }
+    report_taken();
+    if (options.chunking.stopping()) return std::unexpected(interrupted());
+    Accumulator accumulator = chunks.start();
+    const std::uint64_t on_cpu = source.rows_on_cpu();
+    TRY(run({train, source, accumulator, rows}, progress, sink));
+    MeasurementTable table = accumulator.finish();
+    if (options.device != "cpu") table.rows_on_cpu = source.rows_on_cpu() - on_cpu;
+    TRY(chunks.add(std::move(table)));
+  }
+  report_taken();
+  return chunks.finish();
+}
+
 }  // namespace
 
 Result<MeasurementTable> measure(const Capture& train, const Capture& inf, const Corpus* corpus,
@@ -62,16 +92,8 @@ Result<MeasurementTable> measure(const Capture& train, const Capture& inf, const
     return measure_partial(train, inf, corpus, options, progress, static_cast<bool>(sink));
   }
   auto source = TRY(open_rows(train, inf, options));
-  Accumulator accumulator(empty_table(train, inf, options), train.sequence_ids());
-  if (corpus != nullptr) {
-    TRY(attach_corpus(*corpus, accumulator.infos()));
-  }
-  accumulator.set_slices(options.slices ? *options.slices : described_slices(accumulator.infos()));
-  accumulator.set_top_rows(options.top_rows);
-  TRY(run({train, *source, accumulator}, progress, sink));
-  MeasurementTable table = accumulator.finish();
-  if (options.device != "cpu") table.rows_on_cpu = source->rows_on_cpu();
-  return table;
+  auto chunks = TRY(ChunkedTable::open(train, inf, corpus, options, source->engine()));
+  return run_chunks(train, *source, std::move(chunks), options, progress, sink);
 }
 
 Result<MeasurementTable> measure_target_tokens(std::span<const TargetTokenPair> pairs,

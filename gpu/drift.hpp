@@ -11,6 +11,7 @@
 #include "gpu/backend/backend.h"
 #include "gpu/capture/capture.hpp"
 #include "gpu/capture/corpus.hpp"
+#include "gpu/chunks/chunking.hpp"
 #include "gpu/table/measurement.hpp"
 #include "schema/error.hpp"
 
@@ -34,6 +35,7 @@ struct MeasureOptions {
   /// Slices that get histograms besides the whole corpus; absent: `described_slices` of the corpus.
   std::optional<std::vector<SliceAttributes>> slices;
   std::uint32_t top_rows = 20;  ///< worst rows to keep, at most kMaxWorstRows
+  Chunking chunking{};          ///< whole distributions only: captures of other modes are measured in one go
 };
 
 /// Called between batches by the calling thread with the number of measured rows and of all rows.

@@ -43,6 +43,7 @@ class LogitRows : public RowSource {
                                 train.identity().temperature};
     return backend_.measure(batch, out);
   }
+  [[nodiscard]] std::string engine() const override { return backend_.arithmetic(); }
 
  private:
   const Capture* captures_[2];

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "gpu/backend/backend.h"
 #include "gpu/capture/capture.hpp"
@@ -19,6 +20,8 @@ class RowSource {
   virtual std::uint64_t available(std::uint64_t row) = 0;
   /// Writes the figures of rows [row, row + out.size()) to `out`.
   virtual schema::Result<void> measure(std::uint64_t row, std::span<driftgate_row> out) = 0;
+  /// What computes the figures, as far as their bits depend on it.
+  [[nodiscard]] virtual std::string engine() const = 0;
   /// The number of rows so far that the device left to the CPU.
   [[nodiscard]] virtual std::uint64_t rows_on_cpu() const { return 0; }
 };

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "daemon/jobs/rooted_path.hpp"
-#include "gpu/capture/capture_digest.hpp"
 #include "schema/contract/stored_contract.hpp"
 #include "stages/offline_numeric.hpp"
 
@@ -41,30 +42,35 @@ gpu::MeasureOptions measure_options(const schema::Contract& contract, const gpu:
   return options;
 }
 
-schema::Result<void> measure_floor(const FloorContext& context, stages::FloorSide side,
-                                   const DriftPayload::FloorPair& pair, const JobFolder& folder,
-                                   JobResult& result) {
-  const std::string key = fmt::format("floor_{}", stages::to_string(side));
-  const std::string name = fmt::format("{} floor", stages::to_string(side));
-  auto first = TRY(open_capture(pair.first, context.payload.roots, "first capture of the " + name));
-  auto second = TRY(open_capture(pair.second, context.payload.roots, "second capture of the " + name));
-  if (first.name() == second.name()) {
-    return schema::fail(ErrorCode::invalid_argument,
-                        fmt::format("both captures of the {} are {}, which shows no noise; name a second run",
-                                    name, first.name()));
+schema::Result<std::vector<FloorInputs>> open_floors(const DriftPayload& payload, const gpu::Capture& train,
+                                                     const gpu::Capture& inf) {
+  std::vector<FloorInputs> out;
+  for (const auto& [side, pair] : {std::pair{stages::FloorSide::train, &payload.floor_train},
+                                   {stages::FloorSide::inf, &payload.floor_inf}}) {
+    if (!*pair) continue;
+    const std::string name = fmt::format("{} floor", stages::to_string(side));
+    auto first = TRY(open_capture((*pair)->first, payload.roots, "first capture of the " + name));
+    auto second = TRY(open_capture((*pair)->second, payload.roots, "second capture of the " + name));
+    if (first.name() == second.name()) {
+      return schema::fail(
+          ErrorCode::invalid_argument,
+          fmt::format("both captures of the {} are {}, which shows no noise; name a second run", name,
+                      first.name()));
+    }
+    const auto& own = side == stages::FloorSide::train ? train.identity() : inf.identity();
+    TRY(stages::check_floor_identity(first.identity(), second.identity(), own, "the " + name));
+    out.push_back({side, fmt::format("floor_{}", stages::to_string(side)), name, std::move(first),
+                   std::move(second)});
   }
-  const auto& own = side == stages::FloorSide::train ? context.drift.train : context.drift.inf;
-  TRY(stages::check_floor_identity(first.identity(), second.identity(), own, "the " + name));
-  auto options = measure_options(context.contract, context.corpus, context.payload);
-  options.thresholds = stages::floor_thresholds(context.contract);
+  return out;
+}
+
+gpu::MeasureOptions floor_options(const schema::Contract& contract, const gpu::Corpus* corpus,
+                                  const DriftPayload& payload) {
+  auto options = measure_options(contract, corpus, payload);
+  options.thresholds = stages::floor_thresholds(contract);
   options.top_rows = 0;
-  auto table = gpu::measure(first, second, context.corpus, options);
-  if (!table) return schema::wrap(table.error(), "the " + name);
-  const auto first_digest = TRY(gpu::capture_digest(first));
-  const auto second_digest = TRY(gpu::capture_digest(second));
-  table->train.file_digest = result.digests[key + "_first"] = first_digest;
-  table->inf.file_digest = result.digests[key + "_second"] = second_digest;
-  return folder.put_result(result, key, key + ".bin", gpu::serialise(*table));
+  return options;
 }
 
 }  // namespace driftgate::jobs

@@ -24,20 +24,22 @@ namespace driftgate::jobs {
 [[nodiscard]] gpu::MeasureOptions measure_options(const schema::Contract& contract, const gpu::Corpus* corpus,
                                                   const DriftPayload& payload);
 
-/// What a noise floor of the stage must agree with: the drift that it is compared with.
-struct FloorContext {
-  const DriftPayload& payload;
-  const schema::Contract& contract;
-  const gpu::Corpus* corpus = nullptr;
-  const gpu::MeasurementTable& drift;
+/// The two captures of one noise floor, opened: "floor_train" or "floor_inf".
+struct FloorInputs {
+  stages::FloorSide side{};
+  std::string key, name;  ///< "floor_train", "train floor"
+  gpu::Capture first, second;
 };
 
-/// Measures one floor: two captures of the kernel on that side of the drift. Writes its table to the folder
-/// as "floor_train.bin" or "floor_inf.bin" and adds file and digests ("floor_train", "floor_train_first",
-/// "floor_train_second" …) to `result`. Errors: what gpu::measure says, `not_comparable` when the captures
-/// are of another kernel, checkpoint or corpus than the drift, `invalid_argument` for one file twice.
-[[nodiscard]] schema::Result<void> measure_floor(const FloorContext& context, stages::FloorSide side,
-                                                 const DriftPayload::FloorPair& pair, const JobFolder& folder,
-                                                 JobResult& result);
+/// Opens the captures of the floors that the payload names. Errors: `invalid_argument` for one file twice,
+/// and `not_comparable` when they are of another kernel, checkpoint or corpus than the drift that they stand
+/// beside.
+[[nodiscard]] schema::Result<std::vector<FloorInputs>> open_floors(const DriftPayload& payload,
+                                                                   const gpu::Capture& train,
+                                                                   const gpu::Capture& inf);
+
+/// What is counted of a floor.
+[[nodiscard]] gpu::MeasureOptions floor_options(const schema::Contract& contract, const gpu::Corpus* corpus,
+                                                const DriftPayload& payload);
 
 }  // namespace driftgate::jobs

@@ -52,6 +52,22 @@ void read_access(const json& side, base::EngineAccess& access) {
   found->at("ca_file").get_to(access.ca_file);
 }
 
+/// Members that are absent where they have their usual value, as in payloads of earlier versions.
+void put_ranks(json& out, const DriftPayload& payload) {
+  const DriftPayload usual;
+  if (payload.device != usual.device) out["device"] = payload.device;
+  if (payload.exchange != usual.exchange) out["exchange"] = payload.exchange;
+  if (payload.shard != usual.shard) out["shard"] = payload.shard;
+  if (payload.chunk_bytes != usual.chunk_bytes) out["chunk_bytes"] = payload.chunk_bytes;
+}
+
+void read_ranks(const json& value, DriftPayload& payload) {
+  payload.device = value.value("device", payload.device);
+  payload.exchange = value.value("exchange", payload.exchange);
+  payload.shard = value.value("shard", payload.shard);
+  payload.chunk_bytes = value.value("chunk_bytes", payload.chunk_bytes);
+}
+
 }  // namespace
 
 // Members that every payload must have; what else there is of a payload is read and written below.
@@ -67,6 +83,7 @@ std::string to_json(const DriftPayload& payload) {
   json value = payload;
   put_floor(value, "floor_train", payload.floor_train);
   put_floor(value, "floor_inf", payload.floor_inf);
+  put_ranks(value, payload);
   return schema::canonical_json(value);
 }
 
@@ -74,6 +91,7 @@ schema::Result<DriftPayload> drift_payload_from_json(std::string_view text) {
   return parse<DriftPayload>(text, [](const json& value, DriftPayload& payload) {
     payload.floor_train = read_floor(value, "floor_train");
     payload.floor_inf = read_floor(value, "floor_inf");
+    read_ranks(value, payload);
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,17 +10,24 @@
 #include "daemon/jobs/job.hpp"
 #include "daemon/jobs/job_folder.hpp"
 #include "daemon/net/outgoing.hpp"
+#include "gpu/chunks/chunking.hpp"
+#include "gpu/ranks/rank_session.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::jobs {
 
 /// The body of `driftgate worker JOBDIR`: locks the folder, reads spec.json, does the job and renames
-/// result.json into place. 0 when a result was written, success or not; 74 when none could be.
+/// result.json into place. 0 when a result was written, success or not, by this call or by one before; 74
+/// when none could be. A drift job that is told to end (SIGTERM) stops at its next chunk, keeps what it
+/// measured and returns 75 without a result. In an MPI job every process calls this and is a rank of the
+/// drift job; rank 0 holds the lock and writes the files, and when a rank fails the others return 70, or are
+/// ended with the MPI job.
 [[nodiscard]] int run_worker(const std::string& job_folder);
 
 /// Payload of a drift job: measures `inf` against `train`, and the noise floors that it names. Files:
 /// "table", "floor_train", "floor_inf" (gpu::serialise). Digests: train, inf, corpus, table; of each floor
-/// its table and "floor_train_first", "floor_train_second". Summary: {"rows", "sequences", "nonfinite_rows"}.
+/// its table and "floor_train_first", "floor_train_second". Summary: {"rows", "sequences", "nonfinite_rows",
+/// "train_kernel", "inf_kernel"}, and of several ranks {"ranks", "shard", "shard_reason"}.
 struct DriftPayload {
   /// Two captures of one kernel.
   struct FloorPair {
@@ -32,6 +40,10 @@ struct DriftPayload {
   std::uint32_t threads = 0;      ///< 0 = all cores
   std::uint32_t worst_rows = 10;  ///< kept in the table
   std::optional<FloorPair> floor_train{}, floor_inf{};
+  std::string device = "cpu";      ///< of the ranks: cpu, cuda, cuda:all, cuda:N,M
+  std::string exchange = "auto";   ///< between ranks: auto, threads, mpi, nccl
+  std::string shard = "auto";      ///< how ranks share the work: auto, rows, vocab
+  std::uint64_t chunk_bytes = gpu::kChunkBytes;  ///< of the logits in a chunk
 };
 [[nodiscard]] std::string to_json(const DriftPayload& payload);
 [[nodiscard]] schema::Result<DriftPayload> drift_payload_from_json(std::string_view json);
@@ -77,8 +89,21 @@ struct RescorePayload {
 [[nodiscard]] std::string to_json(const RescorePayload& payload);
 [[nodiscard]] schema::Result<RescorePayload> rescore_payload_from_json(std::string_view json);
 
-/// The three kinds. Files and progress are written to `folder`.
-[[nodiscard]] schema::Result<JobResult> run_drift(const DriftPayload& payload, const JobFolder& folder);
+/// What a drift job runs with.
+struct DriftRun {
+  gpu::RankSession& ranks;
+  std::string spec;             ///< text of spec.json: chunks of another job are not taken over
+  std::function<bool()> stop{};  ///< asked before each chunk; then the job ends with gpu::interrupted
+};
+/// What the payload and the number of ranks ask for. Errors: invalid_argument for a word that is none of
+/// those above.
+[[nodiscard]] schema::Result<gpu::SessionRequest> ranks_of(const DriftPayload& payload, std::uint32_t ranks);
+
+/// The three kinds. Files and progress are written to `folder`. Ranks other than 0 write nothing but chunks,
+/// and return nothing.
+[[nodiscard]] schema::Result<std::optional<JobResult>> run_drift(const DriftPayload& payload,
+                                                                 const JobFolder& folder,
+                                                                 const DriftRun& run);
 [[nodiscard]] schema::Result<JobResult> run_capture(const CapturePayload& payload, const JobLimits& limits,
                                                     const JobFolder& folder);
 [[nodiscard]] schema::Result<JobResult> run_rescore(const RescorePayload& payload, const JobFolder& folder);

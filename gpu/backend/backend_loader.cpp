@@ -112,6 +112,13 @@ std::string Backend::describe() const {
   return text.data();
 }
 
+std::string Backend::arithmetic() const {
+  const std::string text = describe();
+  const auto first = text.find(", ");
+  if (first == std::string::npos) return text;
+  return text.starts_with("cpu") ? text.substr(0, text.rfind(", ")) : "cuda" + text.substr(first);
+}
+
 Result<void> Backend::measure(const driftgate_batch& batch, std::span<driftgate_row> rows) {
   Message message{};
   const std::int32_t status =

@@ -27,6 +27,9 @@ class Backend {
                                                     std::uint32_t metrics = DRIFTGATE_METRICS_ALL);
 
   [[nodiscard]] std::string describe() const;
+  /// The part of the description that the bits of the figures depend on: neither which device of a kind it is
+  /// nor how many threads there are.
+  [[nodiscard]] std::string arithmetic() const;
   /// Precondition: rows.size() == batch.rows.
   [[nodiscard]] schema::Result<void> measure(const driftgate_batch& batch, std::span<driftgate_row> rows);
 

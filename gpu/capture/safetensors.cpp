@@ -22,6 +22,11 @@ std::unexpected<schema::Error> system_error(std::string_view verb, const std::fi
   return schema::fail(kind, "cannot " + std::string(verb) + " " + path.string() + ": " + std::strerror(code));
 }
 
+FileStamp stamp_of(const struct stat& status) {
+  const auto ns = [](const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; };
+  return {status.st_ino, static_cast<std::uint64_t>(status.st_size), ns(status.st_mtim), ns(status.st_ctim)};
+}
+
 }  // namespace
 
 struct SafetensorsFile::Mapping {
@@ -48,6 +53,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path)
   if (!S_ISREG(status.st_mode)) {
     return schema::fail(ErrorCode::invalid_capture, path.string() + " is not a regular file");
   }
+  file.stamp_ = stamp_of(status);
   mapping->size = static_cast<std::size_t>(status.st_size);
   if (mapping->size != 0) {
     void* map = ::mmap(nullptr, mapping->size, PROT_READ, MAP_PRIVATE, mapping->fd, 0);

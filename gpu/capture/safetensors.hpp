@@ -63,6 +63,14 @@ struct SafetensorsHeader {
 [[nodiscard]] schema::Result<SafetensorsHeader> parse_safetensors_header(std::string_view bytes,
                                                                          std::uint64_t file_bytes);
 
+/// What tells a file from others of its name, on every host that shares the file system: any write, rename or
+/// change of mode sets a new ctime.
+struct FileStamp {
+  std::uint64_t inode = 0, bytes = 0;
+  std::int64_t mtime_ns = 0, ctime_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+
 /// A safetensors file mapped into memory, read-only; copies share the mapping. Nobody may write to a capture
 /// in use: when a mapped file is truncated, reading the missing bytes raises SIGBUS. `check_unchanged`,
 /// called before each batch, detects a changed size.
@@ -75,6 +83,8 @@ class SafetensorsFile {
   /// Null when there is no tensor of that name.
   [[nodiscard]] const TensorInfo* find(std::string_view name) const;
   [[nodiscard]] std::span<const std::byte> bytes(const TensorInfo& tensor) const;
+  /// As of when the file was opened.
+  [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
   /// All bytes of the file, for digests.
   [[nodiscard]] std::span<const std::byte> file_bytes() const;
   /// Errors: io when the size of the file has changed since it was opened.
@@ -85,6 +95,7 @@ class SafetensorsFile {
   SafetensorsFile() = default;
   std::filesystem::path path_;
   SafetensorsHeader header_;
+  FileStamp stamp_;
   std::shared_ptr<const Mapping> mapping_;
 };
 

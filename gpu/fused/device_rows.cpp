@@ -32,6 +32,9 @@ class DeviceRows : public RowSource {
 
   Result<void> bring_heads() { return backend_.open_hidden(device_heads(heads_)); }
 
+  [[nodiscard]] std::string engine() const override {
+    return backend_.arithmetic() + ", " + best_product().name;  // of the rows that the device leaves
+  }
   [[nodiscard]] std::uint64_t rows_on_cpu() const override { return rows_on_cpu_; }
 
   std::uint64_t available(std::uint64_t row) override {

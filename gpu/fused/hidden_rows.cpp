@@ -39,6 +39,8 @@ class HiddenRows : public RowSource {
     return std::min(engines_.batch(), train_.rows() - row);
   }
 
+  [[nodiscard]] std::string engine() const override { return best_product().name; }
+
   Result<void> measure(std::uint64_t row, std::span<driftgate_row> out) override {
     for (const Capture* capture : {&train_, &inf_}) {
       TRY(capture->check_unchanged());

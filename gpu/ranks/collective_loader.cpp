@@ -166,6 +166,10 @@ bool started_by_mpi() {
   return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr;
 }
 
+std::uint32_t launched_size() {
+  return std::max(1U, number_of({"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}).value_or(1));
+}
+
 std::uint32_t local_rank() {
   return number_of({"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}).value_or(0);
 }

@@ -14,6 +14,8 @@ inline constexpr const char* kNcclLibrary = "libdriftgate_nccl.so";
 
 /// Whether an MPI launcher (mpirun, or srun with PMIx) started this process.
 [[nodiscard]] bool started_by_mpi();
+/// The number of processes of the job as the launcher states it; 1 when it does not.
+[[nodiscard]] std::uint32_t launched_size();
 /// The number of this process among those of the job on this host, as the launcher states it; 0 without one.
 [[nodiscard]] std::uint32_t local_rank();
 /// The number of processes of the job on this host; 1 when the launcher does not state it.

@@ -13,8 +13,17 @@ constexpr std::uint64_t kBlockColumns = 64;
 constexpr std::uint64_t kLeastBlocks =
     32;  ///< of a rank; from this number on, one block more or less makes little difference
 
-/// The rows before which the capture may be split: no earlier sequence continues after them.
-std::vector<std::uint64_t> partings(std::span<const std::int64_t> sequence_ids) {
+std::uint64_t nearest(const std::vector<std::uint64_t>& sorted, std::uint64_t wanted) {
+  const auto after = std::ranges::lower_bound(sorted, wanted);
+  if (after == sorted.begin()) return *after;
+  if (after == sorted.end()) return sorted.back();
+  const std::uint64_t before = *std::prev(after);
+  return wanted - before < *after - wanted ? before : *after;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> row_partings(std::span<const std::int64_t> sequence_ids) {
   std::unordered_map<std::int64_t, std::uint64_t> last;
   for (std::uint64_t row = 0; row < sequence_ids.size(); ++row) last[sequence_ids[row]] = row;
   std::vector<std::uint64_t> out;
@@ -27,18 +36,8 @@ std::vector<std::uint64_t> partings(std::span<const std::int64_t> sequence_ids) 
   return out;
 }
 
-std::uint64_t nearest(const std::vector<std::uint64_t>& sorted, std::uint64_t wanted) {
-  const auto after = std::ranges::lower_bound(sorted, wanted);
-  if (after == sorted.begin()) return *after;
-  if (after == sorted.end()) return sorted.back();
-  const std::uint64_t before = *std::prev(after);
-  return wanted - before < *after - wanted ? before : *after;
-}
-
-}  // namespace
-
 std::vector<Range> row_ranges(std::span<const std::int64_t> sequence_ids, std::uint32_t ranks) {
-  const std::vector<std::uint64_t> allowed = partings(sequence_ids);
+  const std::vector<std::uint64_t> allowed = row_partings(sequence_ids);
   const std::uint64_t rows = sequence_ids.size();
   std::vector<Range> out;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {

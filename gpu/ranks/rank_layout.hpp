@@ -15,6 +15,10 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+/// The rows before which the rows may be split, in order, from 0 to the number of rows: no earlier sequence
+/// continues behind them.
+[[nodiscard]] std::vector<std::uint64_t> row_partings(std::span<const std::int64_t> sequence_ids);
+
 /// Contiguous rows for each of `ranks` ranks, as even as whole sequences allow. Sequences whose rows are
 /// interleaved stay together; a rank may get no row.
 [[nodiscard]] std::vector<Range> row_ranges(std::span<const std::int64_t> sequence_ids, std::uint32_t ranks);

@@ -11,14 +11,22 @@ namespace driftgate::gpu {
 
 using schema::Result;
 
+namespace {
+
+constexpr std::uint64_t kStopping = std::uint64_t{1} << 63;  ///< beside the number of rows
+
+}  // namespace
+
 RankProgress::RankProgress(Collective& collective, std::chrono::milliseconds timeout, std::uint64_t own,
-                           std::uint64_t longest, std::uint64_t total, Progress progress)
+                           std::uint64_t longest, std::uint64_t total, Progress progress,
+                           std::function<bool()> stop)
     : collective_(collective),
       timeout_(timeout),
       own_(own),
       rounds_(std::min(longest, kMaxRounds)),
       total_(total),
       progress_(std::move(progress)),
+      stop_asked_(std::move(stop)),
       thread_([this] { run(); }) {}
 
 RankProgress::~RankProgress() {
@@ -40,6 +48,12 @@ Result<void> RankProgress::failure() {
   const std::lock_guard lock(mutex_);
   if (error_) return std::unexpected(*error_);
   return {};
+}
+
+bool RankProgress::stopping() {
+  const bool asked = stop_asked_ && stop_asked_();
+  const std::lock_guard lock(mutex_);
+  return stopping_ = stopping_ || asked;
 }
 
 Result<void> RankProgress::finish() {
@@ -66,10 +80,11 @@ void RankProgress::run() {
 }
 
 Result<void> RankProgress::round(std::uint64_t number) {
+  const bool stop = stopping();
   std::uint64_t mine = 0;
   {
     const std::lock_guard lock(mutex_);
-    mine = reached_;
+    mine = reached_ | (stop ? kStopping : 0);
   }
   std::vector<std::uint64_t> all(collective_.size());
   const Wait wait{fmt::format("rows done, round {} of {}", number, rounds_), timeout_};
@@ -77,6 +92,12 @@ Result<void> RankProgress::round(std::uint64_t number) {
                                        std::as_writable_bytes(std::span(all)));
       !ok) {
     return ok;
+  }
+  if (std::ranges::any_of(all, [](std::uint64_t rows) { return (rows & kStopping) != 0; })) {
+    // From here on a rank that has stopped counts rows as done that are not.
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    return {};
   }
   const std::uint64_t done = std::accumulate(all.begin(), all.end(), std::uint64_t{0});
   if (progress_ && collective_.rank() == 0) progress_(done, total_);

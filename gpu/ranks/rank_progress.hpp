@@ -3,6 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -20,10 +21,13 @@ class RankProgress {
  public:
   static constexpr std::uint64_t kMaxRounds = 4'096;
 
-  /// Number of rows of this rank (`own`), of the rank that has most (`longest`), and of all ranks (`total`).
-  /// `progress` is called at rank 0.
+  /// Number of rows of this rank (`own`) and of all ranks (`total`), and of batches of the rank that has most
+  /// (`longest`): at most so many rounds.
+  /// `progress` is called at rank 0. When `stop`, which may be empty, is true at one rank, all ranks are told
+  /// in the next round.
   RankProgress(Collective& collective, std::chrono::milliseconds timeout, std::uint64_t own,
-               std::uint64_t longest, std::uint64_t total, Progress progress);
+               std::uint64_t longest, std::uint64_t total, Progress progress,
+               std::function<bool()> stop = {});
   RankProgress(const RankProgress&) = delete;
   RankProgress& operator=(const RankProgress&) = delete;
   /// Ends the rounds early unless `finish` was called.
@@ -33,7 +37,9 @@ class RankProgress {
   void reached(std::uint64_t rows);
   /// Errors: that of the first round that failed, if any.
   [[nodiscard]] schema::Result<void> failure();
-  /// Counts all rows as done and waits for the last round.
+  /// Whether `stop` was true at any rank.
+  [[nodiscard]] bool stopping();
+  /// Counts all rows as done and waits for the last round. A rank that stops early calls it too.
   [[nodiscard]] schema::Result<void> finish();
 
  private:
@@ -44,10 +50,12 @@ class RankProgress {
   const std::chrono::milliseconds timeout_;
   const std::uint64_t own_, rounds_, total_;
   const Progress progress_;
+  const std::function<bool()> stop_asked_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t reached_ = 0;
   bool stop_ = false;
+  bool stopping_ = false;
   std::optional<schema::Error> error_;
   std::thread thread_;
 };

@@ -1,13 +1,16 @@
 #include "gpu/ranks/ranked_drift.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 
+#include "gpu/chunks/chunked_table.hpp"
 #include "gpu/measure_rows.hpp"
 #include "gpu/ranks/collective_loader.hpp"
 #include "gpu/ranks/rank_layout.hpp"
@@ -38,6 +41,8 @@ struct Parts {
 std::uint64_t job_digest(const Parts& parts) {
   std::string text = fmt::format("{} {} {} {}", static_cast<int>(parts.ranks.shard), parts.options.top_k,
                                  parts.options.metrics, parts.options.top_rows);
+  if (parts.options.chunking.store != nullptr)
+    text += fmt::format("|{} {}", parts.options.chunking.name, parts.options.chunking.bytes);
   for (const Capture* capture : {&parts.train, &parts.inf}) {
     const CaptureIdentity& id = capture->identity();
     text += fmt::format("|{}|{}|{}|{}|{}|{}|{}", id.kernel, id.checkpoint_digest, id.corpus_digest,
@@ -95,10 +100,24 @@ Result<Table> merged(const std::vector<std::string>& texts, std::size_t top_rows
   return out;
 }
 
+/// What a rank sends in the place of its table when it has stopped between two chunks.
+constexpr std::string_view kStopped = "stopped";
+
+/// Rank 0 tells the others whether a rank has stopped, so that all of them end in the same way.
+Result<void> agree_to_go_on(const Parts& parts, bool stopped) {
+  if (parts.options.chunking.store == nullptr) return {};
+  std::byte told{stopped};
+  TRY(parts.collective.broadcast({"whether all ranks have measured", parts.ranks.timeout}, {&told, 1}));
+  if (told != std::byte{}) return std::unexpected(interrupted());
+  return {};
+}
+
 Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
   const auto ranges = row_ranges(parts.train.sequence_ids(), parts.collective.size());
   const Range own = ranges[parts.collective.rank()];
-  const std::uint64_t longest = std::ranges::max(ranges, {}, &Range::count).count();
+  // A rank learns after each batch how far it is; more rounds than batches would tell the others nothing.
+  const std::uint64_t batch = batch_rows(parts.train);
+  const std::uint64_t longest = (std::ranges::max(ranges, {}, &Range::count).count() + batch - 1) / batch;
   auto slices = TRY(all_slices(parts));
   MeasureOptions options = parts.options;
   options.slices = std::move(slices);
@@ -106,7 +125,11 @@ Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
   std::string text;
   {
     RankProgress rank_progress(parts.collective, parts.ranks.timeout, own.count(), longest,
-                               parts.train.rows(), progress);
+                               parts.train.rows(), progress, options.chunking.stop);
+    if (options.chunking.store != nullptr) {
+      options.chunking.name += fmt::format("-rows-{}-of-{}", parts.collective.rank(), parts.collective.size());
+      options.chunking.stop = [&rank_progress] { return rank_progress.stopping(); };
+    }
     if (own.count() > 0) {
       const auto table = measure(
           parts.train.slice(own.begin, own.count()), parts.inf.slice(own.begin, own.count()), parts.corpus,
@@ -114,47 +137,110 @@ Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
           [&rank_progress](std::uint64_t, std::span<const driftgate_row>) {
             return rank_progress.failure();
           });
-      if (!table) {
+      if (!table && !is_interruption(table.error())) {
         // Before joining the progress thread, which may be waiting for the others.
         parts.collective.leave(at_rank(table.error(), parts.collective.rank(), parts.collective.size()));
         return std::unexpected(table.error());
       }
-      text = serialise(*table);
+      text = table ? serialise(*table) : std::string(kStopped);
     }
     TRY(rank_progress.finish());
   }
-  auto texts = TRY(parts.collective.gather_text({"the ranks' tables", parts.ranks.timeout}, text));
+  const auto texts = TRY(parts.collective.gather_text({"the ranks' tables", parts.ranks.timeout}, text));
+  TRY(agree_to_go_on(parts, std::ranges::find(texts, kStopped) != texts.end()));
   return merged(texts, options.top_rows);
 }
 
-Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, const RowSink& sink) {
-  const MeasureOptions& options = parts.options;
-  const std::uint32_t threads = threads_of_rank(options.threads, 1);
-  auto backend = TRY(Backend::open(options.device, threads, options.top_k, kCudaLibrary, options.metrics));
-  std::optional<Accumulator> accumulator;
-  if (parts.collective.rank() == 0) {
-    accumulator.emplace(empty_table(parts.train, parts.inf, options), parts.train.sequence_ids());
-    if (parts.corpus != nullptr) {
-      TRY(attach_corpus(*parts.corpus, accumulator->infos()));
+/// What a measurement by columns goes through for each chunk of rows.
+class Columns {
+ public:
+  Columns(const Parts& parts, Backend& backend, std::uint32_t threads)
+      : parts_(parts), backend_(backend), threads_(threads) {}
+
+  /// The table, at rank 0, which keeps the chunks.
+  Result<Table> run(const Progress& progress, const RowSink& sink) {
+    const bool root = parts_.collective.rank() == 0;
+    MeasureOptions options = parts_.options;
+    options.chunking.name += fmt::format("-vocab-of-{}", parts_.collective.size());
+    const auto engine = TRY(engines());
+    auto chunks = TRY(ChunkedTable::open(parts_.train, parts_.inf, parts_.corpus, options, engine));
+    std::uint64_t unreported = 0;  // rows up to here, of chunks that were taken
+    const auto report_taken = [&] {
+      const std::uint64_t rows = std::exchange(unreported, 0);
+      if (rows > 0 && root && progress) progress(rows, parts_.train.rows());
+    };
+    for (const Range& rows : chunks.chunks()) {
+      const bool taken = root && chunks.take();
+      const auto skip = TRY(skips(taken));
+      if (skip) {
+        unreported = rows.end;
+        continue;
+      }
+      report_taken();
+      std::optional<Accumulator> accumulator;
+      if (root) accumulator.emplace(chunks.start());
+      TRY(measure_rows(rows, root ? &*accumulator : nullptr, progress, sink));
+      if (!root) continue;
+      MeasurementTable table = accumulator->finish();
+      if (options.device != "cpu") table.rows_on_cpu = 0;  // parts of rows are never left to the CPU
+      TRY(chunks.add(std::move(table)));
     }
-    accumulator->set_slices(options.slices ? *options.slices : described_slices(accumulator->infos()));
-    accumulator->set_top_rows(options.top_rows);
+    report_taken();
+    return root ? Table(chunks.finish()) : Table();
   }
-  const bool root = accumulator.has_value();
-  const SplitJob job{parts.train,
-                     parts.inf,
-                     backend,
-                     parts.collective,
-                     root ? &*accumulator : nullptr,
-                     options.top_k,
-                     options.metrics,
-                     parts.ranks.timeout,
-                     threads};
-  TRY(measure_split(job, root ? progress : Progress{}, sink));
-  if (!root) return Table();
-  Table table = accumulator->finish();
-  if (options.device != "cpu") table->rows_on_cpu = 0;  // parts of rows are never left to the CPU
-  return table;
+
+ private:
+  Result<void> measure_rows(const Range& rows, Accumulator* accumulator, const Progress& progress,
+                            const RowSink& sink) {
+    const SplitJob job{parts_.train,
+                       parts_.inf,
+                       backend_,
+                       parts_.collective,
+                       accumulator,
+                       parts_.options.top_k,
+                       parts_.options.metrics,
+                       parts_.ranks.timeout,
+                       threads_,
+                       rows};
+    return measure_split(job, accumulator != nullptr ? progress : Progress{}, sink);
+  }
+
+  /// What computes the columns of all ranks; only needed for chunks that are kept.
+  Result<std::string> engines() {
+    if (parts_.options.chunking.store == nullptr) return backend_.arithmetic();
+    const std::uint64_t mine = std::hash<std::string>{}(backend_.arithmetic());
+    std::vector<std::uint64_t> all(parts_.collective.size());
+    TRY(parts_.collective.all_gather({"comparing engines", parts_.ranks.timeout},
+                                     std::as_bytes(std::span(&mine, 1)),
+                                     std::as_writable_bytes(std::span(all))));
+    return fmt::format("{} {:016x}", backend_.arithmetic(), fmt::join(all, " "));
+  }
+
+  /// Whether rank 0 has the chunk already; an interruption where a rank was told to stop.
+  Result<bool> skips(bool taken) {
+    const Chunking& chunking = parts_.options.chunking;
+    if (chunking.store == nullptr) return false;
+    constexpr auto kTaken = std::byte{1}, kStopping = std::byte{2};
+    const std::byte mine = (taken ? kTaken : std::byte{}) | (chunking.stopping() ? kStopping : std::byte{});
+    std::vector<std::byte> all(parts_.collective.size());
+    TRY(parts_.collective.all_gather({"the next chunk", parts_.ranks.timeout}, {&mine, 1}, all));
+    if ((all[0] & kTaken) != std::byte{}) return true;
+    for (const std::byte of : all) {
+      if ((of & kStopping) != std::byte{}) return std::unexpected(interrupted());
+    }
+    return false;
+  }
+
+  const Parts& parts_;
+  Backend& backend_;
+  std::uint32_t threads_;
+};
+
+Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, const RowSink& sink) {
+  const std::uint32_t threads = threads_of_rank(parts.options.threads, 1);
+  auto backend = TRY(Backend::open(parts.options.device, threads, parts.options.top_k, kCudaLibrary,
+                                   parts.options.metrics));
+  return Columns(parts, backend, threads).run(progress, sink);
 }
 
 Result<Table> measure_part(const Parts& parts, const Progress& progress, const RowSink& sink) {
@@ -201,7 +287,8 @@ Result<Table> measure_rank(Collective& collective, const Capture& train, const C
   }
   Collective& used = devices ? *devices : collective;
   auto table = measure_part({used, train, inf, corpus, options, ranks}, progress, sink);
-  if (table) return table;
+  // All ranks are interrupted together, and go on to end together.
+  if (table || is_interruption(table.error())) return table;
   if (!devices) return left(table.error());
   devices->leave(table.error());
   // NCCL does not report which rank it waited for: the rank that does not reach this barrier is the one.

@@ -7,6 +7,7 @@
 #include "gpu/capture/capture.hpp"
 #include "gpu/drift.hpp"
 #include "gpu/ranks/collective.hpp"
+#include "gpu/ranks/rank_layout.hpp"
 #include "gpu/table/accumulator.hpp"
 
 namespace driftgate::gpu {
@@ -23,6 +24,7 @@ struct SplitJob {
   std::uint32_t metrics = DRIFTGATE_METRICS_ALL;
   std::chrono::milliseconds timeout = kDefaultRankTimeout;
   std::uint32_t threads = 1;  ///< of the engine; the size of a batch depends on it
+  Range rows{};               ///< that are measured; the accumulator expects these
 };
 
 /// Measures the columns of this rank of every row. A batch of rows goes through pass 1, an all_gather, the

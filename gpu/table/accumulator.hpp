@@ -28,6 +28,8 @@ class Accumulator {
   [[nodiscard]] std::vector<SequenceInfo>& infos() { return table_.infos; }
   void set_slices(const std::vector<SliceAttributes>& slices);
   void set_top_rows(std::size_t count) { top_rows_ = count; }
+  /// The rows follow others: the sums of the profile go on from theirs.
+  void continue_profile(const DriftProfile& before) { table_.profile = before; }
 
   /// Adds the next row. Figures that are NaN are left out.
   void add(std::int64_t position, std::int64_t token, const driftgate_row& row);

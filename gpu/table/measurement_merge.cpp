@@ -49,7 +49,34 @@ const char* difference(const MeasurementTable& a, const MeasurementTable& b) {
   return same ? nullptr : "slices";
 }
 
+/// Adds everything but the profile.
+void add(MeasurementTable& into, MeasurementTable other, std::size_t top_rows) {
+  for (WorstRow& row : other.worst_rows) row.row += into.rows;
+  into.rows += other.rows;
+  into.nonfinite_rows += other.nonfinite_rows;
+  if (into.rows_on_cpu) *into.rows_on_cpu += *other.rows_on_cpu;
+  std::ranges::move(other.sequences, std::back_inserter(into.sequences));
+  std::ranges::move(other.infos, std::back_inserter(into.infos));
+  for (std::size_t slice = 0; slice < into.slices.size(); ++slice) {
+    for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
+      into.slices[slice].histograms[metric].merge(other.slices[slice].histograms[metric]);
+    }
+  }
+  std::ranges::move(other.worst_rows, std::back_inserter(into.worst_rows));
+  std::ranges::sort(into.worst_rows, worse);
+  if (into.worst_rows.size() > top_rows) into.worst_rows.resize(top_rows);
+}
+
 }  // namespace
+
+bool mergeable(const MeasurementTable& a, const MeasurementTable& b) {
+  return difference(a, b) == nullptr && a.partial.mode.empty();
+}
+
+void append_continued(MeasurementTable& into, MeasurementTable next, std::size_t top_rows) {
+  into.profile = next.profile;
+  add(into, std::move(next), top_rows);
+}
 
 bool worse(const WorstRow& a, const WorstRow& b) {
   const bool a_broken = a.values[index_of(Metric::nonfinite)] > 0;
@@ -73,21 +100,8 @@ Result<void> merge(MeasurementTable& into, MeasurementTable other, std::size_t t
     if (known.contains(row.sequence))
       return refuse(fmt::format("sequence {} is in both, and a sequence is never split", row.sequence));
   }
-  for (WorstRow& row : other.worst_rows) row.row += into.rows;
-  into.rows += other.rows;
-  into.nonfinite_rows += other.nonfinite_rows;
-  if (into.rows_on_cpu) *into.rows_on_cpu += *other.rows_on_cpu;
   into.profile.merge(other.profile);
-  std::ranges::move(other.sequences, std::back_inserter(into.sequences));
-  std::ranges::move(other.infos, std::back_inserter(into.infos));
-  for (std::size_t slice = 0; slice < into.slices.size(); ++slice) {
-    for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
-      into.slices[slice].histograms[metric].merge(other.slices[slice].histograms[metric]);
-    }
-  }
-  std::ranges::move(other.worst_rows, std::back_inserter(into.worst_rows));
-  std::ranges::sort(into.worst_rows, worse);
-  if (into.worst_rows.size() > top_rows) into.worst_rows.resize(top_rows);
+  add(into, std::move(other), top_rows);
   return {};
 }
 

@@ -44,7 +44,7 @@ gpu::MeasureOptions options_of(const DriftArgs& args, const Inputs& inputs) {
 
 /// The table, at rank 0; nothing elsewhere.
 Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, const Inputs& inputs,
-                                                     DriftRanks& ranks) {
+                                                     gpu::RankSession& ranks) {
   std::optional<RowsFile> rows;
   if (!args.rows_out.empty() && ranks.root()) {
     auto created = TRY(RowsFile::create(args.rows_out, inputs.train, inputs.inf));
@@ -163,9 +163,10 @@ void add_others(const gpu::MeasurementTable& table, const schema::Contract& cont
 }
 
 DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::MeasurementTable& table,
-                        const std::string& device) {
+                        const gpu::RankSession& ranks) {
   DriftReport report;
-  report.device = device;
+  report.device = ranks.describe();
+  report.shard = ranks.choice();
   report.table = &table;
   report.corpus = gpu::summarise(table);
   report.warnings = warnings_of(args, inputs);
@@ -197,9 +198,9 @@ Result<void> check_files(const DriftArgs& args) {
                        inputs);
 }
 
-int run(const DriftArgs& args, DriftRanks& ranks) {
+int run(const DriftArgs& args, gpu::RankSession& ranks) {
   const auto refuse = [&ranks](const schema::Error& error) {
-    ranks.fail(error);
+    fail(ranks, error);
     return offline_exit_code_of(error.code);
   };
   if (ranks.root()) {
@@ -210,7 +211,7 @@ int run(const DriftArgs& args, DriftRanks& ranks) {
   const auto table = measure(args, *inputs, ranks);
   if (!table) return refuse(table.error());
   if (!*table) return kExitOk;  // a rank other than 0
-  const DriftReport report = make_report(args, *inputs, **table, ranks.describe());
+  const DriftReport report = make_report(args, *inputs, **table, ranks);
   Result<void> written;
   if (args.json == "-") fmt::print("{}", drift_json(report));
   if (!args.json.empty() && args.json != "-") written = write_file(args.json, drift_json(report));
@@ -231,8 +232,10 @@ int drift_command(const DriftArgs& args) {
     return kExitUsage;
   }
   explain_shortened_inputs();
-  auto ranks = DriftRanks::start(args);
-  return ranks ? ranks->end(run(args, *ranks)) : report_offline(ranks.error());
+  auto ranks = start_ranks(args);
+  if (!ranks) return report_offline(ranks.error());
+  const int exit_code = run(args, *ranks);
+  return ranks->end(exit_code, kExitError, [](const schema::Error& error) { report(error); });
 }
 
 }  // namespace driftgate::cli

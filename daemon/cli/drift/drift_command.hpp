@@ -14,7 +14,7 @@ struct DriftArgs : InputArgs {
   std::string rows_out;                ///< safetensors with every per-row metric; empty = none
   std::string device = "cpu";          ///< cpu, cuda, cuda:all, cuda:0,1
   std::uint32_t ranks = 0;             ///< 0 = one for each device, or the MPI job's
-  std::string shard = "rows";          ///< how ranks share the work: rows or vocab
+  std::string shard = "auto";          ///< how ranks share the work: auto, rows or vocab
   std::string exchange = "auto";       ///< between ranks: auto, threads, mpi, nccl
   double timeout_s = 60;               ///< of each wait for another rank
   std::string metrics = "all";         ///< all, or core: what one reading of a row yields

@@ -154,6 +154,8 @@ std::string drift_json(const DriftReport& report) {
               {"nonfinite_rows", table.nonfinite_rows},
               {"sampled_by_inf", table.sampled_by_inf()},
               {"metrics", metrics_json(report.corpus)}};
+  if (report.shard)
+    out["shard"] = {{"mode", gpu::to_string(report.shard->shard)}, {"reason", report.shard->reason}};
   if (table.rows_on_cpu) out["rows_on_cpu"] = *table.rows_on_cpu;
   if (!table.partial.mode.empty()) out["partial"] = Json::parse(stages::partial_json(table, report.corpus));
   out["slices"] = Json::array();

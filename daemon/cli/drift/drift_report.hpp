@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "gpu/ranks/shard_choice.hpp"
 #include "gpu/table/measurement.hpp"
 #include "gpu/table/summary.hpp"
 #include "schema/contract/contract.hpp"
@@ -32,6 +34,7 @@ struct DriftFloor {
 /// Everything that `driftgate drift` says, in text and in JSON.
 struct DriftReport {
   std::string device;
+  std::optional<gpu::ShardChoice> shard;  ///< how several ranks shared the work; absent for one
   const gpu::MeasurementTable* table = nullptr;
   gpu::Summary corpus;
   std::vector<DriftSlice> slices;
@@ -51,7 +54,7 @@ struct DriftReport {
   std::vector<std::string> warnings, notes;
 };
 
-/// The report as JSON: `rows`, `sequences`, `metrics`, `slices[]`, `floors[]`, `bounds[]`, `verdicts[]`,
+/// The report as JSON: `rows`, `sequences`, `shard` (of several ranks), `metrics`, `slices[]`, `floors[]`, `bounds[]`, `verdicts[]`,
 /// `ranking[]`, `diagnosis`, `worst_rows[]`. Numbers that are not finite are the strings of
 /// docs/design/measurement.md, "Numbers that are not finite".
 [[nodiscard]] std::string drift_json(const DriftReport& report);

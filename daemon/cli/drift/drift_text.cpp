@@ -50,6 +50,8 @@ std::string head_text(const DriftReport& report) {
                   name_of(table.train), name_of(table.inf), table.rows, table.sequences.size(),
                   table.vocabulary == 0 ? "not stated" : std::to_string(table.vocabulary),
                   figure(table.train.temperature), report.device);
+  if (report.shard)
+    out += fmt::format("shard: {} ({})\n", gpu::to_string(report.shard->shard), report.shard->reason);
   if (table.rows_on_cpu == 0U) out += "All rows were measured on the device.\n";
   if (table.rows_on_cpu > 0U) {
     out += fmt::format(
