@@ -115,7 +115,9 @@ Result<void> agree_to_go_on(const Parts& parts, bool stopped) {
 Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
   const auto ranges = row_ranges(parts.train.sequence_ids(), parts.collective.size());
   const Range own = ranges[parts.collective.rank()];
-  const std::uint64_t longest = std::ranges::max(ranges, {}, &Range::count).count();
+  // A rank learns after each batch how far it is; more rounds than batches would tell the others nothing.
+  const std::uint64_t batch = batch_rows(parts.train);
+  const std::uint64_t longest = (std::ranges::max(ranges, {}, &Range::count).count() + batch - 1) / batch;
   auto slices = TRY(all_slices(parts));
   MeasureOptions options = parts.options;
   options.slices = std::move(slices);
