@@ -70,11 +70,12 @@ std::string job_text(const json& job) {
   out += line("promotion", fmt::format("{} of model {}", text_of(job, "promotion"), text_of(job, "model")));
   out += line("stage", fmt::format("{}, attempt {}", text_of(job, "stage"), text_of(job, "attempt")));
   out += line("name", fmt::format("{} ({})", text_of(job, "name"), text_of(job, "kind")));
-  out += line("state", state_text(job)) + line("where", where_text(job)) + line("progress", progress_text(job));
+  out +=
+      line("state", state_text(job)) + line("where", where_text(job)) + line("progress", progress_text(job));
   out += line("created", time_at(job, "created_us")) + line("ended", time_at(job, "ended_us"));
   if (const json cancel = member_of(job, "cancel"); cancel.is_object())
-    out += line("cancelled", fmt::format("by {} at {}: {}", text_of(cancel, "by"), time_at(cancel, "since_us"),
-                                         text_of(cancel, "reason")));
+    out += line("cancelled", fmt::format("by {} at {}: {}", text_of(cancel, "by"),
+                                         time_at(cancel, "since_us"), text_of(cancel, "reason")));
   if (const json error = member_of(job, "error"); error.is_object())
     out += line("error", fmt::format("{}: {}", text_of(error, "code"), text_of(error, "message")));
   if (const json digests = member_of(job, "digests"); digests.is_object())
@@ -86,9 +87,10 @@ std::string job_text(const json& job) {
 }
 
 std::vector<std::string> job_row(const json& job) {
-  return {text_of(job, "id"),    text_of(job, "promotion"), text_of(job, "stage"), text_of(job, "name"),
-          state_text(job),       where_text(job),           progress_text(job),
-          format_time(base::integer_at(job, "created_us"))};
+  return {text_of(job, "id"),    text_of(job, "promotion"),
+          text_of(job, "stage"), text_of(job, "name"),
+          state_text(job),       where_text(job),
+          progress_text(job),    format_time(base::integer_at(job, "created_us"))};
 }
 
 /// What other programs have printed, without what would steer a terminal.
@@ -115,14 +117,16 @@ class LogReader {
       if (args_.file.empty() || plain_text(file) == args_.file) files.push_back(plain_text(file));
     // A file that is not there yet, or never will be: the daemon says which.
     if (files.empty() && !args_.file.empty()) files.push_back(args_.file);
-    if (files.empty() && !args_.follow) fmt::print(stderr, "driftgate: nothing was printed, or nothing is left of it\n");
+    if (files.empty() && !args_.follow)
+      fmt::print(stderr, "driftgate: nothing was printed, or nothing is left of it\n");
     for (const std::string& file : files) TRY(print_file(file, files.size() > 1));
     if (args_.follow) TRY(follow(files.empty() ? std::string() : files.back()));
     return kExitOk;
   }
 
  private:
-  /// The part from the byte where the one before ended; the end of the file at first, or with --all its start.
+  /// The part from the byte where the one before ended; the end of the file at first, or with --all its
+  /// start.
   schema::Result<json> part(const std::string& file) {
     std::string target = path_of(args_.id) + "/log?";
     if (!file.empty()) target += "file=" + net::percent_encode(file) + "&";
@@ -182,8 +186,8 @@ int jobs_list(const ConnectionArgs& connection, const JobsArgs& args) {
       connection, [&](Client& client) { return client.get(target); },
       [](const json& page) {
         return items_table(
-            page, {"id", "promotion", "stage", "name", "state", "where", "progress", "created (UTC)"}, job_row,
-            "There are no such jobs.");
+            page, {"id", "promotion", "stage", "name", "state", "where", "progress", "created (UTC)"},
+            job_row, "There are no such jobs.");
       });
 }
 
