@@ -84,7 +84,10 @@ Result<void> Application::Parts::find_router() {
 }
 
 Result<void> Application::Parts::open_jobs() {
-  return keep(runner, jobs::open_local_runner(runner_options(settings)));
+  auto options = TRY(runner_options(settings));
+  TRY(check_slurm(options, log));
+  options.slurm.log = write_log;
+  return keep(runner, jobs::open_chosen_runner(std::move(options)));
 }
 
 /// Messages that the previous daemon left in the outbox are sent at once. Receivers compare the time of a

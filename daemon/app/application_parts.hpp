@@ -18,7 +18,7 @@
 #include "daemon/base/clock.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/verify/background_check.hpp"
-#include "daemon/jobs/local_runner.hpp"
+#include "daemon/jobs/job.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/notify/desk.hpp"
 #include "daemon/notify/sender.hpp"
@@ -50,7 +50,7 @@ struct Application::Parts {
   std::unique_ptr<api::IdempotencyPort> idempotency;        ///< answers that a repeated request gets again
   std::unique_ptr<RouterKeeper> keeper;                     ///< keeps the router's process alive
   std::unique_ptr<route::RouterDriver> driver;        ///< tells the router its routes and reads them back
-  std::unique_ptr<jobs::JobRunner> runner;            ///< starts worker processes, adopts living ones
+  std::unique_ptr<jobs::JobRunner> runner;            ///< runs jobs here or on Slurm, adopts living ones
   std::unique_ptr<notify::Sender> sender;             ///< delivers the outbox to webhooks
   std::unique_ptr<notify::Desk> webhooks;             ///< shows operators the endpoints
   std::unique_ptr<pipeline::ScheduleAdmin> schedules;  ///< what is promoted at which times

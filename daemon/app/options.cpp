@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "daemon/base/clock.hpp"
+#include "daemon/base/read_file.hpp"
 #include "daemon/route/relay/endpoint.hpp"
 #include "daemon/route/worker/core.hpp"
 
@@ -16,6 +17,14 @@ namespace fs = std::filesystem;
 
 fs::path configured_or(const std::string& configured, const fs::path& fallback) {
   return configured.empty() ? fallback : fs::absolute(expand_home(configured));
+}
+
+/// The path of the program that runs, which the nodes have under the same one unless slurm.worker says
+/// otherwise.
+fs::path own_program() {
+  std::error_code error;
+  auto path = fs::read_symlink("/proc/self/exe", error);
+  return error ? fs::path("driftgate") : path;
 }
 
 std::string joined(const std::vector<std::string>& paths) {
@@ -139,10 +148,54 @@ route::SpawnOptions router_options(const Settings& settings) {
   return options;
 }
 
-jobs::LocalRunnerOptions runner_options(const Settings& settings) {
-  jobs::LocalRunnerOptions options;
-  options.jobs_dir = data_dir_of(settings) / "jobs";
-  options.slots = static_cast<std::size_t>(settings.jobs_slots);
+jobs::SlurmAccess slurm_access(const Settings& settings) {
+  jobs::SlurmAccess access;
+  access.bin_dir = configured_or(settings.slurm_bin_dir, {});
+  access.conf_file = configured_or(settings.slurm_conf_file, {});
+  return access;
+}
+
+jobs::SlurmResources slurm_resources(const Settings& settings) {
+  jobs::SlurmResources resources;
+  resources.partition = settings.slurm_partition;
+  resources.account = settings.slurm_account;
+  resources.qos = settings.slurm_qos;
+  resources.constraint = settings.slurm_constraint;
+  resources.gres = settings.slurm_gres;
+  resources.nodes = static_cast<std::uint32_t>(settings.slurm_nodes);
+  resources.cpus_per_rank = static_cast<std::uint32_t>(settings.slurm_cpus_per_rank);
+  resources.memory_bytes_per_rank = static_cast<std::uint64_t>(settings.slurm_memory_bytes_per_rank);
+  resources.time_limit_s = settings.slurm_time_limit_s;
+  return resources;
+}
+
+schema::Result<jobs::ChosenRunnerOptions> runner_options(const Settings& settings) {
+  const fs::path folder = data_dir_of(settings) / "jobs";
+  jobs::ChosenRunnerOptions options;
+  options.choice = settings.jobs_runner == "slurm"  ? jobs::RunnerChoice::slurm
+                   : settings.jobs_runner == "auto" ? jobs::RunnerChoice::automatic
+                                                    : jobs::RunnerChoice::local;
+  for (const auto& name : settings.slurm_kinds) {
+    if (const auto kind = jobs::kind_from_name(name)) options.slurm_kinds.push_back(*kind);
+  }
+  options.slurm_from_bytes = static_cast<std::uint64_t>(settings.slurm_from_bytes);
+  options.local.jobs_dir = folder;
+  options.local.slots = static_cast<std::size_t>(settings.jobs_slots);
+  auto& slurm = options.slurm;
+  slurm.jobs_dir = configured_or(settings.slurm_jobs_dir, folder);
+  slurm.access = slurm_access(settings);
+  slurm.resources = slurm_resources(settings);
+  slurm.worker = configured_or(settings.slurm_worker, own_program()).string();
+  slurm.poll = std::chrono::milliseconds(settings.slurm_poll_ms);
+  slurm.away = std::chrono::seconds(settings.slurm_away_s);
+  slurm.queue_limit = static_cast<std::size_t>(settings.slurm_queue_limit);
+  slurm.resubmissions = static_cast<std::uint32_t>(settings.slurm_resubmissions);
+  if (settings.slurm_template.empty() || options.choice == jobs::RunnerChoice::local) return options;
+  auto text = TRY(base::read_file(configured_or(settings.slurm_template, {})));
+  if (auto usable = jobs::check_template(text); !usable)
+    return schema::wrap(usable.error(), fmt::format("the template {} (slurm.template) cannot be used",
+                                                    settings.slurm_template));
+  slurm.script_template = std::move(text);
   return options;
 }
 
@@ -164,6 +217,8 @@ pipeline::Settings pipeline_settings(const Settings& settings, const std::string
   options.drift_limits = limits;
   options.rescore_limits = limits;
   options.job_threads = static_cast<std::uint32_t>(settings.jobs_threads);
+  options.job_ranks = static_cast<std::uint32_t>(settings.jobs_ranks);
+  options.job_shard = settings.jobs_shard;
   options.max_rescored = static_cast<std::uint32_t>(settings.pipeline_max_rescored);
   // Often enough that a window is seen soon after it closed, and that the lease never expires.
   options.telemetry_ms = std::clamp<std::int64_t>(settings.router_window_ms / 10, 20, 500);

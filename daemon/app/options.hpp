@@ -6,7 +6,7 @@
 
 #include "daemon/app/settings.hpp"
 #include "daemon/evidence/log/head_publisher.hpp"
-#include "daemon/jobs/local_runner.hpp"
+#include "daemon/jobs/slurm/chosen_runner.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/notify/sender.hpp"
 #include "daemon/pipeline/settings.hpp"
@@ -28,7 +28,8 @@ namespace driftgate::app {
 [[nodiscard]] std::filesystem::path data_dir_of(const Settings& settings);
 [[nodiscard]] schema::Result<net::ServerOptions> server_options(const Settings& settings);
 [[nodiscard]] route::SpawnOptions router_options(const Settings& settings);
-[[nodiscard]] jobs::LocalRunnerOptions runner_options(const Settings& settings);
+/// Where jobs run. Reads the template of batch scripts: `invalid_document` for one that cannot be used, `io`.
+[[nodiscard]] schema::Result<jobs::ChosenRunnerOptions> runner_options(const Settings& settings);
 [[nodiscard]] pipeline::Settings pipeline_settings(const Settings& settings, const std::string& version);
 /// Endpoints in the order of their names, files made absolute.
 [[nodiscard]] std::vector<notify::EndpointSettings> webhook_settings(const Settings& settings);

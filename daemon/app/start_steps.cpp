@@ -90,6 +90,19 @@ Result<void> check_router_settings(const Settings& settings, const route::Router
   return {};
 }
 
+Result<void> check_slurm(const jobs::ChosenRunnerOptions& options, const Log& log) {
+  if (options.choice == jobs::RunnerChoice::local) return {};
+  TRY(jobs::check_resources(options.slurm.resources));
+  const jobs::SlurmCommands commands(options.slurm.access);
+  for (const auto* const program : {"sbatch", "squeue", "scancel"}) {
+    if (auto found = commands.find(program); !found)
+      return schema::wrap(found.error(), "jobs.runner sends jobs to Slurm");
+  }
+  if (const auto answer = commands.ping(); !answer)
+    log.warn(fmt::format("{}; jobs wait until it does", answer.error().describe()));
+  return {};
+}
+
 Result<int> inherited_api_socket() {
   constexpr int kFirst = 3;  // SD_LISTEN_FDS_START
   const char* const process = std::getenv("LISTEN_PID");

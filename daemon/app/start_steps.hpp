@@ -8,6 +8,7 @@
 #include "daemon/evidence/bundle/dsse.hpp"
 #include "daemon/evidence/log/head_publisher.hpp"
 #include "daemon/evidence/verify/background_check.hpp"
+#include "daemon/jobs/slurm/chosen_runner.hpp"
 #include "daemon/route/control/router_driver.hpp"
 #include "daemon/route/worker/router_options.hpp"
 #include "daemon/store/store.hpp"
@@ -40,6 +41,10 @@ namespace driftgate::app {
 /// Gateway of which no HTTPRoute can be written.
 [[nodiscard]] schema::Result<void> check_router_settings(const Settings& settings,
                                                          const route::RouterOptions& options);
+
+/// Refuses settings with which no job could be sent to Slurm although some shall be: values that are none,
+/// programs of Slurm that are missing. A controller that does not answer is logged: it may come back.
+[[nodiscard]] schema::Result<void> check_slurm(const jobs::ChosenRunnerOptions& options, const Log& log);
 
 /// The API's listening socket, where the process that started this one handed one over as systemd does
 /// (sd_listen_fds(3)): connections then wait while one daemon follows another. -1 when there is none.

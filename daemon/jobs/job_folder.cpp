@@ -65,6 +65,17 @@ std::size_t cut_bytes(std::string_view bytes) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobProgress, done, total, unit, text)
 
+std::string job_folder_name(std::string_view key) {
+  std::string name(key);
+  std::ranges::replace_if(
+      name,
+      [](char c) {
+        return !(('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '-');
+      },
+      '.');
+  return name;
+}
+
 schema::Result<void> JobFolder::put(std::string_view name, std::string_view bytes) const {
   return base::write_file_durably(file(name), bytes, 0600);
 }

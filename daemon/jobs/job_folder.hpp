@@ -19,6 +19,10 @@ inline constexpr int kLockDescriptor = 3;
 inline constexpr const char* kLockVariable = "DRIFTGATE_LOCK_HELD";
 inline constexpr std::size_t kMaxResultBytes = 8u << 20;
 
+/// The name of the folder of a job, below the folder of all jobs. That of a prefix of keys begins the names
+/// of all of theirs.
+[[nodiscard]] std::string job_folder_name(std::string_view key);
+
 /// The files of one job (docs/design/pipeline.md, "Where work runs"): spec.json, lock (flock = alive), pid,
 /// group (of an adapter), progress.jsonl, log, result.json.
 class JobFolder {

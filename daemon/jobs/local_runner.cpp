@@ -27,17 +27,6 @@ using schema::ErrorCode;
 /// later.
 constexpr std::chrono::milliseconds kWallGrace{5'000};
 
-std::string folder_name(std::string_view key) {
-  std::string name(key);
-  std::ranges::replace_if(
-      name,
-      [](char c) {
-        return !(('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '-');
-      },
-      '.');
-  return name;
-}
-
 struct Running {
   WorkerProcess process;
   std::optional<Clock::time_point> deadline;
@@ -74,11 +63,11 @@ class LocalRunner final : public JobRunner {
     if (waits || running_.contains(spec.key)) return {};
     const JobFolder job(path(spec.key));
     if (auto stored = job.get("result.json")) {
-      done_.push_back({spec.key, read_result(job)});
+      done_.push_back({spec.key, read_result(job), ended_at(job)});
     } else if (!job.lock_is_free()) {
       adopt(spec, job);
     } else if (job.number_in("pid") != 0) {
-      done_.push_back({spec.key, read_result(job)});
+      done_.push_back({spec.key, read_result(job), ended_at(job)});
     } else if (waiting_.size() >= options_.queue_limit) {
       return schema::fail(ErrorCode::unavailable,
                           fmt::format("{} jobs wait already; try later", waiting_.size()));
@@ -108,13 +97,12 @@ class LocalRunner final : public JobRunner {
       return JobPlace{"local", "", "waiting", fmt::format("all {} slots are taken", options_.slots), ""};
     const JobFolder job(path(key));
     if (!job.get("result.json")) return std::nullopt;
-    const int pid = job.number_in("pid");
-    return JobPlace{"local", pid == 0 ? "" : std::to_string(pid), "ended", "", ""};
+    return ended_at(job);
   }
 
   void forget(const std::string& prefix) override {
     const std::lock_guard guard(mutex_);
-    const auto start = folder_name(prefix);
+    const auto start = job_folder_name(prefix);
     std::vector<std::string> keys;
     for (const auto& [key, job] : running_) {
       if (key.starts_with(prefix)) keys.push_back(key);
@@ -137,7 +125,12 @@ class LocalRunner final : public JobRunner {
 
  private:
   [[nodiscard]] std::filesystem::path path(const std::string& key) const {
-    return options_.jobs_dir / folder_name(key);
+    return options_.jobs_dir / job_folder_name(key);
+  }
+
+  static JobPlace ended_at(const JobFolder& job) {
+    const int pid = job.number_in("pid");
+    return JobPlace{"local", pid == 0 ? "" : std::to_string(pid), "ended", "", ""};
   }
 
   void wake() const {
@@ -161,7 +154,7 @@ class LocalRunner final : public JobRunner {
     auto process = adopt_worker(job);
     if (process.pid == 0) {
       // It ended between the two looks, or its number is not written yet: decide by what it leaves.
-      done_.push_back({spec.key, read_result(job)});
+      done_.push_back({spec.key, read_result(job), ended_at(job)});
       return;
     }
     running_.emplace(spec.key, Running{std::move(process), deadline_of(spec)});
@@ -209,7 +202,7 @@ class LocalRunner final : public JobRunner {
     if (!result.ok && job.cancelled) result = failed(ErrorCode::conflict, "the job was cancelled");
     if (!result.ok && job.too_late)
       result = failed(ErrorCode::deadline_exceeded, "the job ran past its wall-clock limit");
-    done_.push_back({key, std::move(result)});
+    done_.push_back({key, std::move(result), ended_at(folder)});
   }
 
   void kill_late() {
@@ -263,8 +256,6 @@ class LocalRunner final : public JobRunner {
     while (!done_.empty() && callback_ && !stopping_) {
       auto done = std::move(done_.front());
       done_.pop_front();
-      const int pid = JobFolder(path(done.key)).number_in("pid");
-      if (!done.place) done.place = JobPlace{"local", pid == 0 ? "" : std::to_string(pid), "ended", "", ""};
       const auto callback = callback_;
       telling_ = true;
       lock.unlock();

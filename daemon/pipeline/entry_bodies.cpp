@@ -137,7 +137,8 @@ EntryValue::Object verdict_body(const schema::ClauseVerdict& verdict, std::strin
   return body;
 }
 
-EntryValue::Object job_body(const store::JobRow& job, const jobs::JobResult& result) {
+EntryValue::Object job_body(const store::JobRow& job, const jobs::JobDone& done) {
+  const auto& result = done.result;
   EntryValue::Array digests;
   for (const auto& [name, digest] : result.digests) {
     digests.emplace_back(EntryValue::Object{{"name", name}, {"digest", digest}});
@@ -152,6 +153,13 @@ EntryValue::Object job_body(const store::JobRow& job, const jobs::JobResult& res
   if (result.error) {
     body["error"] = EntryValue::Object{{"code", schema::to_string(result.error->code)},
                                        {"message", schema::utf8_text(result.error->message, 2'000)}};
+  }
+  if (done.place) {
+    EntryValue::Array submissions;
+    for (const auto& id : done.place->submissions) submissions.emplace_back(id);
+    body["runner"] = done.place->runner;
+    if (!submissions.empty()) body["slurm_jobs"] = std::move(submissions);
+    if (!done.place->nodes.empty()) body["nodes"] = schema::utf8_text(done.place->nodes, 1'000);
   }
   const auto summary = json::parse(result.summary.empty() ? "{}" : result.summary, nullptr, false);
   if (summary.is_object() && result.summary.size() < 8'000) body["summary"] = entry_value(summary);

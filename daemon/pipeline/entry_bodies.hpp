@@ -39,6 +39,6 @@ inline constexpr const char* kDaemonActor = "driftgate";
                                                       std::string_view table_digest,
                                                       std::string_view code_version);
 /// {"job", "kind", "ok", "digests", "error", "wall_ms", "spec_digest"}
-[[nodiscard]] schema::EntryValue::Object job_body(const store::JobRow& job, const jobs::JobResult& result);
+[[nodiscard]] schema::EntryValue::Object job_body(const store::JobRow& job, const jobs::JobDone& done);
 
 }  // namespace driftgate::pipeline

@@ -57,7 +57,10 @@ constexpr EntryField kJob[] = {{"job", T::text, true, "id"},
                                {"spec_digest", T::text, true, "of its job specification"},
                                {"wall_ms", T::integer, true, "how long it took"},
                                {"error", T::structure, kOptional, "{code, message}"},
-                               {"summary", T::any, kOptional, "what it counted"}};
+                               {"summary", T::any, kOptional, "what it counted"},
+                               {"runner", T::text, kOptional, "local or slurm"},
+                               {"slurm_jobs", T::list, kOptional, "Slurm's numbers of it, oldest first"},
+                               {"nodes", T::text, kOptional, "that Slurm gave it"}};
 constexpr EntryField kVerdict[] = {{"verdict", T::text, true, "pass, violated, inconclusive or error"},
                                    {"clause", T::text, kOptional, "family.id; none for the stage as a whole"},
                                    {"scope", T::text, kOptional, "stage, for the stage as a whole"},

@@ -1,0 +1,178 @@
+#include "daemon/jobs/slurm/job_states.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace driftgate::jobs {
+namespace {
+
+using schema::ErrorCode;
+using Kind = JobStep::Kind;
+using Phase = SlurmPhase;
+
+constexpr int kStoppedEarly = 75;  // EX_TEMPFAIL: the worker was told to stop and kept what it measured
+constexpr int kCannotWrite = 74;   // EX_IOERR: it could not lock its folder, or write there
+constexpr std::int64_t kNearLimit_s = 120;  ///< Slurm warns up to 90 s before a time limit
+
+constexpr std::array<std::pair<std::string_view, Phase>, 24> kPhases{{
+    {"PENDING", Phase::queued},
+    {"REQUEUED", Phase::queued},
+    {"REQUEUE_FED", Phase::queued},
+    {"REQUEUE_HOLD", Phase::queued},
+    {"SPECIAL_EXIT", Phase::queued},
+    {"RESV_DEL_HOLD", Phase::queued},
+    {"CONFIGURING", Phase::running},
+    {"RUNNING", Phase::running},
+    {"COMPLETING", Phase::running},
+    {"SUSPENDED", Phase::running},
+    {"STOPPED", Phase::running},
+    {"RESIZING", Phase::running},
+    {"SIGNALING", Phase::running},
+    {"STAGE_OUT", Phase::running},
+    {"COMPLETED", Phase::completed},
+    {"FAILED", Phase::failed},
+    {"CANCELLED", Phase::cancelled},
+    {"TIMEOUT", Phase::timed_out},
+    {"NODE_FAIL", Phase::lost},
+    {"BOOT_FAIL", Phase::lost},
+    {"PREEMPTED", Phase::lost},
+    {"REVOKED", Phase::lost},
+    {"OUT_OF_MEMORY", Phase::out_of_memory},
+    {"DEADLINE", Phase::deadline},
+}};
+
+JobStep failure(ErrorCode code, std::string message) {
+  return {Kind::fail, schema::Error{code, std::move(message), {}, nullptr}};
+}
+
+std::string last_words(const JobFacts& facts) {
+  return facts.output.empty() ? fmt::format("it wrote nothing; its folder is {}", facts.folder)
+                              : fmt::format("its last words: {}", facts.output);
+}
+
+JobStep full(const JobFacts& facts) {
+  return failure(
+      ErrorCode::storage_full,
+      fmt::format("Slurm's job {} ended without a result: no space is left for {}", facts.id, facts.folder));
+}
+
+/// A beginning that came to nothing for no fault of the job's own.
+JobStep again(const JobFacts& facts, std::string_view why) {
+  if (facts.further || facts.stalled < facts.resubmissions) return {Kind::submit};
+  return failure(
+      ErrorCode::unavailable,
+      fmt::format("Slurm's job {} ended with {} and had measured nothing more, the {}. time in a row; "
+                  "slurm.resubmissions allows {}",
+                  facts.id, why, facts.stalled + 1, facts.resubmissions));
+}
+
+JobStep at_time_limit(const JobFacts& facts) {
+  if (facts.further) return {Kind::submit};
+  const auto limit = facts.known->limit_s > 0 ? fmt::format("of {} s ", facts.known->limit_s) : std::string();
+  return failure(
+      ErrorCode::deadline_exceeded,
+      fmt::format("Slurm's job {} reached its time limit {}and had measured no further chunk; raise "
+                  "slurm.time_limit_s",
+                  facts.id, limit));
+}
+
+JobStep after_failure(const JobFacts& facts) {
+  const auto& job = *facts.known;
+  if (job.exit_code == kStoppedEarly) {
+    const bool near = job.limit_s > 0 && job.used_s + kNearLimit_s >= job.limit_s;
+    return near ? at_time_limit(facts) : again(facts, "a signal that told it to stop");
+  }
+  if (facts.folder_full) return full(facts);
+  // The worker before it was still alive on a node that Slurm had given up.
+  if (job.exit_code == kCannotWrite && facts.output.find("held by a live process") != std::string::npos)
+    return again(facts, "its folder locked by the worker before it");
+  if (job.exit_code == kCannotWrite)
+    return failure(ErrorCode::io, fmt::format("Slurm's job {} cannot write in {}; {}", facts.id, facts.folder,
+                                              last_words(facts)));
+  const auto how = job.signal != 0 ? fmt::format("was ended by signal {}", job.signal)
+                                   : fmt::format("failed with exit status {}", job.exit_code);
+  const auto reason = job.reason.empty() ? std::string() : fmt::format(" ({})", job.reason);
+  return failure(ErrorCode::internal,
+                 fmt::format("Slurm's job {} {}{}; {}", facts.id, how, reason, last_words(facts)));
+}
+
+/// Slurm says "CANCELLED by 1000" where accounting is stored, else only that it was.
+JobStep after_cancel(const JobFacts& facts) {
+  constexpr std::string_view kBy = "CANCELLED by ";
+  const std::string_view state = facts.known->state;
+  const auto who = state.starts_with(kBy) ? fmt::format(" by uid {}", state.substr(kBy.size()))
+                                          : std::string(", not by driftgate");
+  return failure(ErrorCode::unavailable, fmt::format("Slurm's job {} was cancelled{}", facts.id, who));
+}
+
+JobStep after_end(const JobFacts& facts, Phase phase) {
+  switch (phase) {
+    case Phase::completed:
+      if (facts.folder_full) return full(facts);
+      return failure(ErrorCode::internal,
+                     fmt::format("Slurm's job {} ended with success and left no result; {}", facts.id,
+                                 last_words(facts)));
+    case Phase::failed:
+      return after_failure(facts);
+    case Phase::cancelled:
+      return after_cancel(facts);
+    case Phase::timed_out:
+      return at_time_limit(facts);
+    case Phase::lost:
+      return again(facts, facts.known->state);
+    case Phase::out_of_memory:
+      return failure(
+          ErrorCode::limit_exceeded,
+          fmt::format("Slurm's job {} ran out of memory; raise slurm.memory_bytes_per_rank", facts.id));
+    case Phase::deadline:
+      return failure(ErrorCode::deadline_exceeded,
+                     fmt::format("Slurm's job {} passed its deadline", facts.id));
+    default:
+      return {};  // alive, or a state that only time explains
+  }
+}
+
+}  // namespace
+
+SlurmPhase phase_of(std::string_view state) {
+  const auto word = state.substr(0, state.find_first_of(" +"));
+  const auto* const found = std::ranges::find(kPhases, word, &std::pair<std::string_view, Phase>::first);
+  return found == kPhases.end() ? Phase::unknown : found->second;
+}
+
+bool is_alive(SlurmPhase phase) {
+  return phase == Phase::queued || phase == Phase::running || phase == Phase::unknown;
+}
+
+bool needs_folder(const JobFacts& facts) {
+  return facts.submitted && !(facts.known && is_alive(phase_of(facts.known->state)));
+}
+
+JobStep next_step(const JobFacts& facts) {
+  const auto cancelled = [] { return failure(ErrorCode::conflict, "the job was cancelled"); };
+  if (!facts.submitted) return facts.cancelled ? cancelled() : JobStep{Kind::submit};
+  if (facts.known && is_alive(phase_of(facts.known->state))) {
+    if (facts.cancelled) return {Kind::cancel};
+    if (facts.stalled <= facts.resubmissions) return {};
+    return {Kind::cancel_and_fail,
+            schema::Error{ErrorCode::unavailable,
+                          fmt::format("Slurm began the job {} {} times and it measured nothing more; "
+                                      "slurm.resubmissions allows {}",
+                                      facts.id, facts.stalled + 1, facts.resubmissions),
+                          {},
+                          nullptr}};
+  }
+  // Whatever Slurm says of it: while its worker lives there may be a result.
+  if (facts.lock_held || !facts.settled) return {};
+  if (facts.cancelled) return cancelled();
+  if (facts.known) return after_end(facts, phase_of(facts.known->state));
+  if (facts.folder_full) return full(facts);
+  return failure(
+      ErrorCode::unavailable,
+      fmt::format("Slurm knows the job {} no more, and it left no result; {}", facts.id, last_words(facts)));
+}
+
+}  // namespace driftgate::jobs
