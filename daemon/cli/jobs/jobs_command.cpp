@@ -1,6 +1,6 @@
 #include "daemon/cli/jobs/jobs_command.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -65,6 +65,14 @@ std::string time_at(const json& object, std::string_view member) {
   return time_us == 0 ? "" : format_time(time_us) + " UTC";
 }
 
+std::vector<std::string> logs_of(const json& job) {
+  std::vector<std::string> names;
+  const json logs = member_of(job, "logs");
+  if (logs.is_array())
+    for (const json& name : logs) names.push_back(plain_text(name));
+  return names;
+}
+
 std::string job_text(const json& job) {
   std::string out = line("job", text_of(job, "id"));
   out += line("promotion", fmt::format("{} of model {}", text_of(job, "promotion"), text_of(job, "model")));
@@ -81,9 +89,8 @@ std::string job_text(const json& job) {
   if (const json digests = member_of(job, "digests"); digests.is_object())
     for (const auto& [name, digest] : digests.items())
       out += line("digest", fmt::format("{} {}", plain_text(name), plain_text(digest)));
-  std::string logs;
-  for (const json& file : member_of(job, "logs")) logs += (logs.empty() ? "" : ", ") + plain_text(file);
-  return out + line("logs", logs) + line("folder", text_of(job, "folder"));
+  return out + line("logs", fmt::format("{}", fmt::join(logs_of(job), ", "))) +
+         line("folder", text_of(job, "folder"));
 }
 
 std::vector<std::string> job_row(const json& job) {
@@ -113,8 +120,8 @@ class LogReader {
   schema::Result<int> run() {
     const json job = TRY(parse_answer(client_.get(path_of(args_.id))));
     std::vector<std::string> files;
-    for (const json& file : member_of(job, "logs"))
-      if (args_.file.empty() || plain_text(file) == args_.file) files.push_back(plain_text(file));
+    for (const std::string& file : logs_of(job))
+      if (args_.file.empty() || file == args_.file) files.push_back(file);
     // A file that is not there yet, or never will be: the daemon says which.
     if (files.empty() && !args_.file.empty()) files.push_back(args_.file);
     if (files.empty() && !args_.follow)

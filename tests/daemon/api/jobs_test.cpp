@@ -58,7 +58,7 @@ TEST_CASE("a job is cancelled for a reason, by name") {
   CHECK(fixture.call("POST", "/v1/jobs/job-1/cancel", "operator", R"({"reason":"too slow"})").status == 200);
   REQUIRE(fixture.service.calls.size() == 1);
   CHECK(fixture.service.calls.front().ends_with(" cancel_job job-1 too slow"));
-  CHECK(fixture.call("POST", "/v1/jobs/job-1/cancel", "operator", "{}").status == 400);
+  CHECK(fixture.call("POST", "/v1/jobs/job-1/cancel", "operator", "{}").status == 422);
 }
 
 TEST_CASE("open jobs are counted by runner and by where they stand") {
