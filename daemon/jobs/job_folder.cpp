@@ -45,7 +45,8 @@ bool is_slurm_output(std::string_view name) {
 /// Bytes at the start that continue a character of UTF-8 begun before.
 std::size_t continuation_bytes(std::string_view bytes) {
   std::size_t count = 0;
-  while (count < 3 && count < bytes.size() && (static_cast<unsigned char>(bytes[count]) & 0xc0) == 0x80) ++count;
+  while (count < 3 && count < bytes.size() && (static_cast<unsigned char>(bytes[count]) & 0xc0) == 0x80)
+    ++count;
   return count;
 }
 
@@ -129,7 +130,8 @@ std::vector<std::string> JobFolder::printed() const {
   std::vector<std::string> names;
   std::error_code error;
   std::size_t seen = 0;
-  for (std::filesystem::directory_iterator at(path_, error), last; !error && at != last; at.increment(error)) {
+  for (std::filesystem::directory_iterator at(path_, error), last; !error && at != last;
+       at.increment(error)) {
     if (++seen > kMaxSeenFiles) break;
     auto name = at->path().filename().string();
     if (is_slurm_output(name)) names.push_back(std::move(name));

@@ -45,8 +45,8 @@ class JobFolder {
     std::uint64_t size = 0;            ///< of the file
     std::string text{};                ///< UTF-8; what is none is replaced
   };
-  /// At most `limit` bytes from `offset` on, or, without one, the last of the file. A character that is cut by
-  /// the end of the part is left for the next one. `not_found` when the file is absent.
+  /// At most `limit` bytes from `offset` on, or, without one, the last of the file. A character that is cut
+  /// by the end of the part is left for the next one. `not_found` when the file is absent.
   [[nodiscard]] schema::Result<Part> part(std::string_view name, std::optional<std::uint64_t> offset,
                                           std::size_t limit) const;
   /// The files in which programs of this job have printed: "log", then "slurm-ID.out" of each submission,

@@ -256,8 +256,6 @@ class LocalRunner final : public JobRunner {
     while (!done_.empty() && callback_ && !stopping_) {
       auto done = std::move(done_.front());
       done_.pop_front();
-      const int pid = JobFolder(path(done.key)).number_in("pid");
-      if (!done.place) done.place = JobPlace{"local", pid == 0 ? "" : std::to_string(pid), "ended", "", ""};
       const auto callback = callback_;
       telling_ = true;
       lock.unlock();

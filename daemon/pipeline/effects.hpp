@@ -94,8 +94,8 @@ struct UseGuardFacts {
   std::shared_ptr<const machine::GuardFacts> facts;
 };
 
-using Effect = std::variant<ApplyRoute, EnterStage, StartJob, CancelJob, ForgetJobs, DropSpool, Evaluate, UseEvaluation,
-                            DecideCanary, End, StartNext, LoadGuard, UseGuardLook, UseRescored, ActOnGuard,
-                            UseGuardFacts>;
+using Effect = std::variant<ApplyRoute, EnterStage, StartJob, CancelJob, ForgetJobs, DropSpool, Evaluate,
+                            UseEvaluation, DecideCanary, End, StartNext, LoadGuard, UseGuardLook, UseRescored,
+                            ActOnGuard, UseGuardFacts>;
 
 }  // namespace driftgate::pipeline

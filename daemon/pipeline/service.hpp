@@ -59,7 +59,7 @@ struct JobFilter {
 /// Part of what the programs of a job have printed.
 struct JobLogRequest {
   std::string job{};
-  std::string file{};  ///< one of the view's `logs`; empty = the newest
+  std::string file{};                     ///< one of the view's `logs`; empty = the newest
   std::optional<std::uint64_t> offset{};  ///< bytes; absent: the end of the file
   std::size_t limit = 65'536;             ///< bytes, at most kMaxJobLogBytes
 };
@@ -207,8 +207,8 @@ class Service {
   /// {"id", "model", "engine", "contract", "contract_name", "requester", "state", "stage", "attempt",
   ///  "traffic": "never_exposed" | "reverted" | "live", "reason", "created_us", "updated_us",
   ///  "candidate", "baseline", "request", "stages": [{"stage", "attempt", "state", "verdict", "started_us",
-  ///  "ended_us", "summary", "report_digest", "progress": {"done", "total", "unit", "text", "job", "place"}}],
-  ///  "canary": {"step", "steps", "share_bp", "phase", "keys", "failures", "e_value", …} | null,
+  ///  "ended_us", "summary", "report_digest", "progress": {"done", "total", "unit", "text", "job",
+  ///  "place"}}], "canary": {"step", "steps", "share_bp", "phase", "keys", "failures", "e_value", …} | null,
   ///  "approval": {"needed", "given": [{"who", "given_us"}], "step", "evidence_digest", "deadline_us"} |
   ///  null, "waiver": {"needed", "evidence_digest", "deadline_us", "clauses": [{"clause", "given": [{"who",
   ///  "given_us"}]}]} | null, "paused", "frozen", "outcome", "why", "next", "needs": [{"action", "scope",

@@ -33,8 +33,8 @@ constexpr Sql kOpen{"open jobs",
                     " FROM jobs INDEXED BY jobs_open WHERE state IN ('pending', 'running') ORDER BY id"};
 
 // ?1: id of the cursor, ?2: rows, ?3 …: the filters, NULL when they are not given.
-#define MATCHES                                                                                    \
-  " id < ?1 AND (?3 IS NULL OR state = ?3) AND (?4 IS NULL OR model = ?4) AND (?5 IS NULL OR "      \
+#define MATCHES                                                                                \
+  " id < ?1 AND (?3 IS NULL OR state = ?3) AND (?4 IS NULL OR model = ?4) AND (?5 IS NULL OR " \
   "promotion = ?5) AND (?6 IS NULL OR kind = ?6) ORDER BY id DESC LIMIT ?2"
 #define SELECT_BY(index) "SELECT " DRIFTGATE_JOB_COLUMNS " FROM jobs " index " WHERE "
 
@@ -53,10 +53,26 @@ constexpr std::string_view kBehindAllIds = "~";
 }  // namespace
 
 Result<JobRow> ensure_job(Tx& tx, const JobRow& job) {
-  TRY(explain(tx.run(kInsert, {job.id, job.stage.promotion, job.stage.stage, job.stage.attempt, job.name,
-                               job.kind, job.dir, to_string(job.state), job.remote, job.spec_digest,
-                               job.result, job.created_us, job.ended_us, job.model, job.runner, job.nodes,
-                               job.place_reason, job.cancelled_by, job.cancel_reason, job.cancelled_us}),
+  TRY(explain(tx.run(kInsert, {job.id,
+                               job.stage.promotion,
+                               job.stage.stage,
+                               job.stage.attempt,
+                               job.name,
+                               job.kind,
+                               job.dir,
+                               to_string(job.state),
+                               job.remote,
+                               job.spec_digest,
+                               job.result,
+                               job.created_us,
+                               job.ended_us,
+                               job.model,
+                               job.runner,
+                               job.nodes,
+                               job.place_reason,
+                               job.cancelled_by,
+                               job.cancel_reason,
+                               job.cancelled_us}),
               fmt::format("job '{}' of {} cannot be stored", job.name, job.stage.text())));
   return must_exist(
       find_row<JobRow>(tx, kFindSame, {job.stage.promotion, job.stage.stage, job.stage.attempt, job.name}),

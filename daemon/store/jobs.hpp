@@ -35,8 +35,9 @@ struct JobRow {
 };
 
 /// The columns of a JobRow, in the order of its members.
-#define DRIFTGATE_JOB_COLUMNS                                                                                \
-  "id, promotion, stage, attempt, name, kind, dir, state, remote, spec_digest, result, created_us, ended_us, " \
+#define DRIFTGATE_JOB_COLUMNS                                                                        \
+  "id, promotion, stage, attempt, name, kind, dir, state, remote, spec_digest, result, created_us, " \
+  "ended_us, "                                                                                       \
   "model, runner, nodes, place_reason, cancelled_by, cancel_reason, cancelled_us"
 
 /// The job of (stage, name) as stored: `job` itself when it was new, the older one when it was there.
@@ -47,7 +48,8 @@ Result<void> update_job(Tx& tx, const JobRow& job);
 /// such a job.
 Result<void> request_cancel(Tx& tx, const std::string& id, const std::string& by, const std::string& reason,
                             std::int64_t now_us);
-/// Ends the jobs of a stage that have not ended as cancelled, with this result, and returns them as they were.
+/// Ends the jobs of a stage that have not ended as cancelled, with this result, and returns them as they
+/// were.
 Result<std::vector<JobRow>> end_open_jobs(Tx& tx, const StageKey& stage, const std::string& result,
                                           std::int64_t now_us);
 Result<std::optional<JobRow>> find_job(Reader& reader, const std::string& id);

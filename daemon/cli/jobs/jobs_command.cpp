@@ -1,6 +1,6 @@
 #include "daemon/cli/jobs/jobs_command.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -65,30 +65,39 @@ std::string time_at(const json& object, std::string_view member) {
   return time_us == 0 ? "" : format_time(time_us) + " UTC";
 }
 
+std::vector<std::string> logs_of(const json& job) {
+  std::vector<std::string> names;
+  const json logs = member_of(job, "logs");
+  if (logs.is_array())
+    for (const json& name : logs) names.push_back(plain_text(name));
+  return names;
+}
+
 std::string job_text(const json& job) {
   std::string out = line("job", text_of(job, "id"));
   out += line("promotion", fmt::format("{} of model {}", text_of(job, "promotion"), text_of(job, "model")));
   out += line("stage", fmt::format("{}, attempt {}", text_of(job, "stage"), text_of(job, "attempt")));
   out += line("name", fmt::format("{} ({})", text_of(job, "name"), text_of(job, "kind")));
-  out += line("state", state_text(job)) + line("where", where_text(job)) + line("progress", progress_text(job));
+  out +=
+      line("state", state_text(job)) + line("where", where_text(job)) + line("progress", progress_text(job));
   out += line("created", time_at(job, "created_us")) + line("ended", time_at(job, "ended_us"));
   if (const json cancel = member_of(job, "cancel"); cancel.is_object())
-    out += line("cancelled", fmt::format("by {} at {}: {}", text_of(cancel, "by"), time_at(cancel, "since_us"),
-                                         text_of(cancel, "reason")));
+    out += line("cancelled", fmt::format("by {} at {}: {}", text_of(cancel, "by"),
+                                         time_at(cancel, "since_us"), text_of(cancel, "reason")));
   if (const json error = member_of(job, "error"); error.is_object())
     out += line("error", fmt::format("{}: {}", text_of(error, "code"), text_of(error, "message")));
   if (const json digests = member_of(job, "digests"); digests.is_object())
     for (const auto& [name, digest] : digests.items())
       out += line("digest", fmt::format("{} {}", plain_text(name), plain_text(digest)));
-  std::string logs;
-  for (const json& file : member_of(job, "logs")) logs += (logs.empty() ? "" : ", ") + plain_text(file);
-  return out + line("logs", logs) + line("folder", text_of(job, "folder"));
+  return out + line("logs", fmt::format("{}", fmt::join(logs_of(job), ", "))) +
+         line("folder", text_of(job, "folder"));
 }
 
 std::vector<std::string> job_row(const json& job) {
-  return {text_of(job, "id"),    text_of(job, "promotion"), text_of(job, "stage"), text_of(job, "name"),
-          state_text(job),       where_text(job),           progress_text(job),
-          format_time(base::integer_at(job, "created_us"))};
+  return {text_of(job, "id"),    text_of(job, "promotion"),
+          text_of(job, "stage"), text_of(job, "name"),
+          state_text(job),       where_text(job),
+          progress_text(job),    format_time(base::integer_at(job, "created_us"))};
 }
 
 /// What other programs have printed, without what would steer a terminal.
@@ -111,18 +120,20 @@ class LogReader {
   schema::Result<int> run() {
     const json job = TRY(parse_answer(client_.get(path_of(args_.id))));
     std::vector<std::string> files;
-    for (const json& file : member_of(job, "logs"))
-      if (args_.file.empty() || plain_text(file) == args_.file) files.push_back(plain_text(file));
+    for (const std::string& file : logs_of(job))
+      if (args_.file.empty() || file == args_.file) files.push_back(file);
     // A file that is not there yet, or never will be: the daemon says which.
     if (files.empty() && !args_.file.empty()) files.push_back(args_.file);
-    if (files.empty() && !args_.follow) fmt::print(stderr, "driftgate: nothing was printed, or nothing is left of it\n");
+    if (files.empty() && !args_.follow)
+      fmt::print(stderr, "driftgate: nothing was printed, or nothing is left of it\n");
     for (const std::string& file : files) TRY(print_file(file, files.size() > 1));
     if (args_.follow) TRY(follow(files.empty() ? std::string() : files.back()));
     return kExitOk;
   }
 
  private:
-  /// The part from the byte where the one before ended; the end of the file at first, or with --all its start.
+  /// The part from the byte where the one before ended; the end of the file at first, or with --all its
+  /// start.
   schema::Result<json> part(const std::string& file) {
     std::string target = path_of(args_.id) + "/log?";
     if (!file.empty()) target += "file=" + net::percent_encode(file) + "&";
@@ -182,8 +193,8 @@ int jobs_list(const ConnectionArgs& connection, const JobsArgs& args) {
       connection, [&](Client& client) { return client.get(target); },
       [](const json& page) {
         return items_table(
-            page, {"id", "promotion", "stage", "name", "state", "where", "progress", "created (UTC)"}, job_row,
-            "There are no such jobs.");
+            page, {"id", "promotion", "stage", "name", "state", "where", "progress", "created (UTC)"},
+            job_row, "There are no such jobs.");
       });
 }
 

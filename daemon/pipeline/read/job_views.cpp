@@ -31,7 +31,7 @@ std::optional<jobs::JobPlace> place_of(const store::JobRow& row, jobs::JobRunner
                         .nodes = row.nodes};
 }
 
-json progress_json(const std::optional<jobs::JobProgress>& progress) {
+json told_json(const std::optional<jobs::JobProgress>& progress) {
   if (!progress) return nullptr;
   return {{"done", progress->done},
           {"total", progress->total},
@@ -61,7 +61,7 @@ void put_result(json& value, const store::JobRow& row) {
     value["error"] = {{"code", schema::to_string(result->error->code)}, {"message", result->error->message}};
 }
 
-json job_json(const store::JobRow& row, jobs::JobRunner& runner) {
+json row_json(const store::JobRow& row, jobs::JobRunner& runner) {
   const auto key = job_key(row.stage, row.name);
   json value{{"id", row.id},
              {"promotion", row.stage.promotion},
@@ -72,7 +72,7 @@ json job_json(const store::JobRow& row, jobs::JobRunner& runner) {
              {"kind", row.kind},
              {"state", store::to_string(row.state)},
              {"place", place_json(place_of(row, runner))},
-             {"progress", progress_json(is_open(row) ? runner.progress(key) : std::nullopt)},
+             {"progress", told_json(is_open(row) ? runner.progress(key) : std::nullopt)},
              {"cancel", cancel_json(row)},
              {"created_us", row.created_us},
              {"ended_us", maybe_json(row.ended_us)}};
@@ -120,8 +120,7 @@ json place_json(const std::optional<jobs::JobPlace>& place) {
 std::string place_text(const jobs::JobPlace& place) {
   const bool local = place.runner == "local";
   const auto why = place.reason.empty() ? std::string() : ": " + place.reason;
-  if (place.state == "waiting")
-    return (local ? "waits" : "waits to be submitted to Slurm") + why;
+  if (place.state == "waiting") return (local ? "waits" : "waits to be submitted to Slurm") + why;
   if (local || place.state == "ended") return {};
   if (place.state == "queued") return fmt::format("queued at Slurm as {}{}", place.remote, why);
   const auto where = place.nodes.empty() ? std::string() : " on " + place.nodes;
@@ -131,7 +130,7 @@ std::string place_text(const jobs::JobPlace& place) {
 schema::Result<View> job_view(store::Reader& reader, jobs::JobRunner& runner, const std::string& id,
                               bool with_folder) {
   const auto row = TRY(store::get_job(reader, id));
-  json value = job_json(row, runner);
+  json value = row_json(row, runner);
   value["logs"] = jobs::JobFolder(row.dir).printed();
   if (with_folder) value["folder"] = row.dir;
   return view_of(row, value);
@@ -143,7 +142,7 @@ schema::Result<Page> job_page(store::Reader& reader, jobs::JobRunner& runner, co
   const auto rows = TRY(store::query_jobs(reader, query));
   Page page;
   for (std::size_t i = 0; i < std::min(rows.size(), request.limit); ++i)
-    page.items.push_back(view_of(rows[i], job_json(rows[i], runner)));
+    page.items.push_back(view_of(rows[i], row_json(rows[i], runner)));
   if (rows.size() > request.limit) page.next = rows[request.limit - 1].id;
   return page;
 }
@@ -157,15 +156,16 @@ schema::Result<View> job_log_view(store::Reader& reader, const JobLogRequest& re
   const auto files = folder.printed();
   auto file = request.file;
   if (file.empty()) file = files.empty() ? "log" : files.back();
-  if (!request.file.empty() && std::ranges::find(files, file) == files.end()) {
-    const auto known = files.empty() ? std::string("none") : fmt::format("{}", fmt::join(files, ", "));
+  // A job that has no files has printed nothing yet, or its stage has ended: what is asked for may have been
+  // there.
+  if (!files.empty() && std::ranges::find(files, file) == files.end()) {
     return schema::fail(ErrorCode::not_found,
-                        fmt::format("job {} has no such output now; it has: {}", row.id, known), "file");
+                        fmt::format("job {} has no such output; it has: {}", row.id, fmt::join(files, ", ")),
+                        "file");
   }
-  // An absent file is one of a job that has printed nothing yet, or whose stage has ended.
-  auto part = files.empty() ? jobs::JobFolder::Part{}
-                            : folder.part(file, request.offset, request.limit)
-                                  .value_or(jobs::JobFolder::Part{});
+  auto part = files.empty()
+                  ? jobs::JobFolder::Part{}
+                  : folder.part(file, request.offset, request.limit).value_or(jobs::JobFolder::Part{});
   return view_of(row, {{"job", row.id},
                        {"file", file},
                        {"files", files},

@@ -10,8 +10,8 @@
 
 namespace driftgate::pipeline {
 
-// Jobs as the JSON that service.hpp describes, read in the caller's transaction. The runner is asked where those are
-// that have not ended, and how far.
+// Jobs as the JSON that service.hpp describes, read in the caller's transaction. The runner is asked where
+// those are that have not ended, and how far.
 
 /// `with_folder`: the view names the job's folder.
 [[nodiscard]] schema::Result<View> job_view(store::Reader& reader, jobs::JobRunner& runner,

@@ -23,8 +23,8 @@ json running_job_json(const RunningJob& job) {
   std::string text = job.name;
   if (job.progress) text += ": " + progress.text;
   if (!place.empty()) text += (job.progress ? "; " : ": ") + place;
-  return {{"done", progress.done}, {"total", progress.total},        {"unit", progress.unit},
-          {"text", text},          {"job", job.id},                  {"place", place_json(job.place)}};
+  return {{"done", progress.done}, {"total", progress.total}, {"unit", progress.unit},
+          {"text", text},          {"job", job.id},           {"place", place_json(job.place)}};
 }
 
 /// How far a stage that runs is.

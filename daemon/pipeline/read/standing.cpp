@@ -42,7 +42,8 @@ std::string people_text(std::size_t count) {
 std::string job_text(const RunningJob& job) {
   const auto place = job.place ? place_text(*job.place) : std::string();
   const bool queued = job.place && job.place->state == "queued";
-  std::string text = fmt::format("the job {} {}{}", job.name, queued ? "is " : "", place.empty() ? "runs" : place);
+  std::string text =
+      fmt::format("the job {} {}{}", job.name, queued ? "is " : "", place.empty() ? "runs" : place);
   if (!job.progress || queued) return text;
   const auto& progress = *job.progress;
   if (progress.total > 0)

@@ -96,7 +96,9 @@ void dispatch(Change& change, const StageJob& job, std::string what) {
 
 schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts& facts, store::JobRow& job,
                                    const jobs::JobDone& done, const std::string& folder) {
-  const auto result = job.cancelled_us ? cancelled_result(job, done.result.wall_ms) : done.result;
+  auto ended = done;
+  if (job.cancelled_us) ended.result = cancelled_result(job, done.result.wall_ms);
+  const auto& result = ended.result;
   job.state = state_of(result);
   job.result = jobs::to_json(result);
   job.ended_us = facts.now_us;
@@ -108,7 +110,7 @@ schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts&
   }
   TRY(store::update_job(tx, job));
   auto added = add_entry(
-      tx, entries, draft(facts, schema::EvidenceKind::job_finished, job.cancelled_by, job_body(job, {done.key, result, done.place})));
+      tx, entries, draft(facts, schema::EvidenceKind::job_finished, job.cancelled_by, job_body(job, ended)));
   const bool sample = result.ok && job.name.starts_with(kSamplePrefix);
   return added && sample ? keep_sample(tx, result, folder, facts.now_us) : added;
 }

@@ -13,7 +13,8 @@ TEST_CASE("jobs are listed by their filters") {
   const auto all = fixture.call("GET", "/v1/jobs", "viewer");
   CHECK(all.status == 200);
   CHECK(json::parse(all.body)["items"][0]["id"] == "job-1");
-  CHECK(fixture.call("GET", "/v1/jobs?state=running&model=m&promotion=pr-1&kind=drift", "viewer").status == 200);
+  CHECK(fixture.call("GET", "/v1/jobs?state=running&model=m&promotion=pr-1&kind=drift", "viewer").status ==
+        200);
   const auto& filter = fixture.service.job_filter;
   CHECK(filter.state == "running");
   CHECK(filter.model == "m");
@@ -44,7 +45,8 @@ TEST_CASE("a part of a log is asked for by file, offset and length") {
   CHECK(fixture.service.log_request.file.empty());
   CHECK_FALSE(fixture.service.log_request.offset.has_value());
   CHECK(fixture.service.log_request.limit == 65'536);
-  CHECK(fixture.call("GET", "/v1/jobs/job-1/log?file=slurm-7.out&offset=12&limit=100", "operator").status == 200);
+  CHECK(fixture.call("GET", "/v1/jobs/job-1/log?file=slurm-7.out&offset=12&limit=100", "operator").status ==
+        200);
   CHECK(fixture.service.log_request.file == "slurm-7.out");
   CHECK(fixture.service.log_request.offset == 12);
   CHECK(fixture.service.log_request.limit == 100);
@@ -56,7 +58,7 @@ TEST_CASE("a job is cancelled for a reason, by name") {
   CHECK(fixture.call("POST", "/v1/jobs/job-1/cancel", "operator", R"({"reason":"too slow"})").status == 200);
   REQUIRE(fixture.service.calls.size() == 1);
   CHECK(fixture.service.calls.front().ends_with(" cancel_job job-1 too slow"));
-  CHECK(fixture.call("POST", "/v1/jobs/job-1/cancel", "operator", "{}").status == 400);
+  CHECK(fixture.call("POST", "/v1/jobs/job-1/cancel", "operator", "{}").status == 422);
 }
 
 TEST_CASE("open jobs are counted by runner and by where they stand") {

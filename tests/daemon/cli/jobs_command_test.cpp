@@ -26,8 +26,9 @@ constexpr const char* kCancelled =
   "logs":[],"folder":"/jobs/2"})";
 
 std::string part(const std::string& text, int next, int size, bool ended, const char* file = "log") {
-  return json{{"job", "job-1"}, {"file", file},  {"files", json::array({file})}, {"from", 0},
-              {"next", next},   {"size", size}, {"text", text},                 {"ended", ended}}
+  return json{{"job", "job-1"}, {"file", file},  {"files", json::array({file})},
+              {"from", 0},      {"next", next},  {"size", size},
+              {"text", text},   {"ended", ended}}
       .dump();
 }
 
@@ -45,8 +46,8 @@ TEST_CASE("jobs are a table that says where each runs and what it waits for") {
         "2027-01-15 08:00:00\n");
   daemon.on("GET /v1/jobs?limit=3&state=failed&model=m 1&promotion=pr-1&kind=drift", R"({"items":[]})");
   CHECK(daemon
-            .run({"jobs", "list", "--state", "failed", "--model", "m 1", "--promotion", "pr-1", "--kind", "drift",
-                  "--limit", "3"})
+            .run({"jobs", "list", "--state", "failed", "--model", "m 1", "--promotion", "pr-1", "--kind",
+                  "drift", "--limit", "3"})
             .out == "There are no such jobs.\n");
   CHECK(json::parse(daemon.run({"jobs", "list", "--json"}).out)["items"].size() == 2);
   CHECK(daemon.run({"jobs", "list", "--state", "lost"}).exit_code == 64);
@@ -85,7 +86,8 @@ TEST_CASE("one job is shown with its place, its end and who asked for that") {
 TEST_CASE("a running job says how far it is and that its end was asked for") {
   ScriptedDaemon daemon;
   auto job = json::parse(kQueued);
-  job["place"] = {{"runner", "slurm"}, {"remote", "1234"}, {"state", "running"}, {"reason", ""}, {"nodes", "n[1-2]"}};
+  job["place"] = {
+      {"runner", "slurm"}, {"remote", "1234"}, {"state", "running"}, {"reason", ""}, {"nodes", "n[1-2]"}};
   job["progress"] = {{"done", 42}, {"total", 100}, {"unit", "rows"}, {"text", "measuring"}};
   job["cancel"] = {{"by", "anna"}, {"reason", "x"}, {"since_us", 1}};
   daemon.on("GET /v1/jobs/job-1", job.dump());
@@ -116,7 +118,8 @@ TEST_CASE("the end of each output is printed under its name, without what would 
   CHECK(ran.exit_code == 0);
   CHECK(ran.out == "==> log <==\na [2Jb\nc==> slurm-1234.out <==\nslurm says\n");
   CHECK(daemon.run({"jobs", "logs", "job-1", "--file", "slurm-1234.out"}).out == "slurm says\n");
-  CHECK(json::parse(daemon.run({"jobs", "logs", "job-1", "--file", "slurm-1234.out", "--json"}).out)["next"] == 11);
+  CHECK(json::parse(
+            daemon.run({"jobs", "logs", "job-1", "--file", "slurm-1234.out", "--json"}).out)["next"] == 11);
 }
 
 TEST_CASE("a log is followed from where it was read to the end of the job, each byte once") {
@@ -127,7 +130,8 @@ TEST_CASE("a log is followed from where it was read to the end of the job, each 
   daemon.on(log + "&offset=4&limit=262144", part("two\n", 8, 8, false));
   daemon.on(log + "&offset=8&limit=262144", part("three\n", 14, 14, true));
   daemon.on(log + "&offset=14&limit=262144", part("", 14, 14, true));
-  CHECK(daemon.run({"jobs", "logs", "job-1", "--file", "log", "--all", "--follow"}).out == "one\ntwo\nthree\n");
+  CHECK(daemon.run({"jobs", "logs", "job-1", "--file", "log", "--all", "--follow"}).out ==
+        "one\ntwo\nthree\n");
   CHECK(daemon.run({"jobs", "logs", "job-1", "--file", "log", "--all"}).out == "one\ntwo\n");
 }
 
@@ -141,7 +145,8 @@ TEST_CASE("a follower ends when the stage has ended and its files are gone") {
 }
 
 TEST_CASE("what answers is printed as far as it goes when it is no job") {
-  for (const char* answer : {"{}", R"({"place":7,"progress":[],"cancel":"x","error":1,"digests":[],"logs":3})"}) {
+  for (const char* answer :
+       {"{}", R"({"place":7,"progress":[],"cancel":"x","error":1,"digests":[],"logs":3})"}) {
     ScriptedDaemon daemon;
     daemon.on("GET /v1/jobs/j", answer);
     daemon.on("GET /v1/jobs?limit=50", std::string(R"({"items":[)") + answer + "]}");

@@ -230,8 +230,8 @@ TEST_CASE("what programs have printed is the log and Slurm's outputs in the orde
   const TempFolder folder;
   const JobFolder job(folder.path);
   CHECK(job.printed().empty());
-  for (const char* name : {"slurm-99.out", "slurm-100.out", "slurm-.out", "slurm-1x.out", "slurm-5.err", "log",
-                           "result.json", "slurm-7_1.out"})
+  for (const char* name : {"slurm-99.out", "slurm-100.out", "slurm-.out", "slurm-1x.out", "slurm-5.err",
+                           "log", "result.json", "slurm-7_1.out"})
     (void)folder.file(name, "x");
   CHECK(job.printed() == std::vector<std::string>{"log", "slurm-99.out", "slurm-100.out", "slurm-7_1.out"});
   CHECK(JobFolder(folder.path / "none").printed().empty());

@@ -207,8 +207,9 @@ void FakeRunner::finish_all() {
   const auto ended = std::exchange(running_, {});
   for (const auto& [key, spec] : ended) {
     std::filesystem::create_directories(folder(key));
-    auto result = to_fail_.erase(key) > 0 && !spare ? jobs::failed(ErrorCode::conflict, "the job was cancelled")
-                                          : make(spec, folder(key));
+    auto result = to_fail_.erase(key) > 0 && !spare
+                      ? jobs::failed(ErrorCode::conflict, "the job was cancelled")
+                      : make(spec, folder(key));
     auto place = runs_at;
     place.state = "ended";
     if (callback_) callback_({key, std::move(result), std::move(place)});

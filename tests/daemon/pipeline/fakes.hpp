@@ -109,10 +109,10 @@ class FakeRunner final : public jobs::JobRunner {
   void finish_all();
   OnStep on_step;  ///< job started
   std::function<jobs::JobResult(const jobs::JobSpec&, const std::string& folder)> make;
-  std::vector<std::string> started;    ///< keys, each time
-  std::vector<std::string> cancelled;  ///< keys, each time
-  bool deaf = false;                   ///< cancels nothing
-  bool spare = false;                  ///< cancelled jobs succeed
+  std::vector<std::string> started;                            ///< keys, each time
+  std::vector<std::string> cancelled;                          ///< keys, each time
+  bool deaf = false;                                           ///< cancels nothing
+  bool spare = false;                                          ///< cancelled jobs succeed
   jobs::JobPlace runs_at{"local", "4711", "running", "", ""};  ///< all jobs that run
 
  private:

@@ -56,8 +56,11 @@ TEST_CASE("a job is shown with where it runs and how far it is, and at its end w
   CHECK(job["name"] == "drift");
   CHECK(job["kind"] == "drift");
   CHECK(job["state"] == "running");
-  CHECK(job["place"] ==
-        json({{"runner", "slurm"}, {"remote", "1234"}, {"state", "queued"}, {"reason", "Priority"}, {"nodes", ""}}));
+  CHECK(job["place"] == json({{"runner", "slurm"},
+                              {"remote", "1234"},
+                              {"state", "queued"},
+                              {"reason", "Priority"},
+                              {"nodes", ""}}));
   CHECK(job["progress"] == json({{"done", 1}, {"total", 2}, {"unit", "rows"}, {"text", "half"}}));
   CHECK(job["ended_us"].is_null());
   CHECK(job["error"].is_null());
@@ -96,7 +99,8 @@ TEST_CASE("the promotion says where its job is and what it waits for") {
   h.runner.runs_at = {"slurm", "1234", "running", "", "n1"};
   view = h.view(promotion);
   CHECK(view["stages"][0]["progress"]["text"] == "drift: half; runs at Slurm as 1234 on n1");
-  CHECK(view["why"] == "Offline-numeric is under way: the job drift runs at Slurm as 1234 on n1, 1 of 2 rows (half).");
+  CHECK(view["why"] ==
+        "Offline-numeric is under way: the job drift runs at Slurm as 1234 on n1, 1 of 2 rows (half).");
   CHECK(view["evidence_shown"] == shown_before);
   h.runner.runs_at = {"local", "4711", "running", "", ""};
   CHECK(h.view(promotion)["stages"][0]["progress"]["text"] == "drift: half");
@@ -151,8 +155,8 @@ TEST_CASE("a cancelled job ends with the name of who asked, and so does its prom
   CHECK(entries[0]["actor"] == "anna");
   CHECK(entries[0]["body"]["error"]["message"] == "cancelled by anna: the corpus is the wrong one");
   CHECK(h.state(promotion) == "errored");
-  CHECK(h.view(promotion)["reason"].get<std::string>().find("cancelled by anna: the corpus is the wrong one") !=
-        std::string::npos);
+  CHECK(h.view(promotion)["reason"].get<std::string>().find(
+            "cancelled by anna: the corpus is the wrong one") != std::string::npos);
   CHECK(code_of(h.pipeline->cancel_job("anna", id, "again")) == ErrorCode::conflict);
   CHECK(code_of(h.pipeline->cancel_job("anna", "job-none", "what")) == ErrorCode::not_found);
 }
@@ -198,7 +202,8 @@ TEST_CASE("a cancelling that cannot be stored changes nothing") {
   CHECK(shown(h, id)["cancel"].is_null());
 }
 
-TEST_CASE("the jobs of a promotion that is aborted end with it, and whoever had cancelled one is in the log") {
+TEST_CASE(
+    "the jobs of a promotion that is aborted end with it, and whoever had cancelled one is in the log") {
   for (const bool cancelled : {false, true}) {
     CAPTURE(cancelled);
     Harness h;
@@ -208,7 +213,8 @@ TEST_CASE("the jobs of a promotion that is aborted end with it, and whoever had 
     REQUIRE(h.pipeline->abort("olga", promotion, "changed our mind").has_value());
     const auto job = shown(h, id);
     CHECK(job["state"] == "cancelled");
-    CHECK(job["error"]["message"] == (cancelled ? "cancelled by anna: enough" : "its stage ended without it"));
+    CHECK(job["error"]["message"] ==
+          (cancelled ? "cancelled by anna: enough" : "its stage ended without it"));
     CHECK(listed(h, {.state = "running"}).empty());
     CHECK(h.entries(promotion, "job_finished").size() == (cancelled ? 1 : 0));
     CHECK(h.runner.running() == 0);
@@ -226,6 +232,7 @@ TEST_CASE("what a job prints is read from where the reader is, and a file that i
     return json::parse(view->json);
   };
   CHECK(log({})["files"].empty());
+  CHECK(log({.file = "log", .offset = 14})["files"].empty());
   CHECK(log({})["text"] == "");
   const std::filesystem::path folder = h.runner.folder(promotion + "/offline-numeric/1/drift");
   std::filesystem::create_directories(folder);

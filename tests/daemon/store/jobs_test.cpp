@@ -85,7 +85,8 @@ bool matches(const JobQuery& query, const JobRow& row) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(JobsFixture, "pages of jobs have exactly what matches all filters, newest first, by an index") {
+TEST_CASE_FIXTURE(JobsFixture,
+                  "pages of jobs have exactly what matches all filters, newest first, by an index") {
   std::set<std::string> plans;
   for (int chosen = 0; chosen < 32; ++chosen) {
     JobQuery query;
@@ -108,7 +109,8 @@ TEST_CASE_FIXTURE(JobsFixture, "pages of jobs have exactly what matches all filt
   CHECK(plans.size() == 5);  // all, promotion, state, model, kind
 }
 
-TEST_CASE_FIXTURE(JobsFixture, "the first who asks for a job's end is kept, and only of a job that has none") {
+TEST_CASE_FIXTURE(JobsFixture,
+                  "the first who asks for a job's end is kept, and only of a job that has none") {
   const auto cancel = [&](const char* id, const char* by) {
     return store->write("test", [&](Tx& tx) { return request_cancel(tx, id, by, "too slow", 77); });
   };
