@@ -35,11 +35,11 @@ CONTRACT = """
 apiVersion: driftgate/v1
 kind: KernelContract
 metadata: {{name: {name}}}
-kernels: {{train: {{ref: tinylm-train}}, inf: {{ref: tinylm-bf16}}}}
+kernels: {{train: {{ref: tinylm-f32}}, inf: {{ref: tinylm-bf16}}}}
 numerical:
   - {{id: finite, metric: nonfinite, aggregate: sum, max: 0}}{clause}
 runtime:
-  - {{id: errors, metric: error_rate, max: 0.2, max_ratio: 1.5}}
+  - {{id: errors, metric: error_rate, max: 0.2, max_ratio: 1.5, stages: [canary]}}
 stages:
   canary:
     steps: [{{share: 0.3{approval}}}, {{share: 1.0}}]

@@ -38,7 +38,9 @@ schema::Result<std::unique_ptr<NightPlane>> NightPlane::open(const std::filesyst
     auto route = TRY(route::route_from_json(item));
     plane->routes_.insert_or_assign(route.model, route);
   }
-  plane->last_number_ = kept["last_number"].get<std::map<std::string, std::uint64_t>>();
+  // Windows that nobody read went with the process: none follows them.
+  plane->read_number_ = kept["read_number"].get<std::map<std::string, std::uint64_t>>();
+  plane->last_number_ = plane->read_number_;
   plane->next_number_ = kept["next_number"].get<std::uint64_t>();
   plane->next_order_ = kept["next_order"].get<std::uint64_t>();
   return plane;
@@ -50,7 +52,7 @@ void NightPlane::save() const {
   for (const auto& [model, route] : routes_) routes.push_back(route::to_json(route));
   const auto aside = file_.string() + ".new";
   std::ofstream(aside) << json{{"routes", std::move(routes)},
-                               {"last_number", last_number_},
+                               {"read_number", read_number_},
                                {"next_number", next_number_},
                                {"next_order", next_order_}};
   std::filesystem::rename(aside, file_);
@@ -103,7 +105,10 @@ schema::Result<std::vector<route::Window>> NightPlane::windows(const route::Wind
 
 schema::Result<void> NightPlane::acknowledge(const route::WindowPosition& position) {
   const std::lock_guard guard(mutex_);
+  for (const auto& window : closed_)
+    if (window.number <= position.number) read_number_[window.model] = window.number;
   std::erase_if(closed_, [&](const route::Window& window) { return window.number <= position.number; });
+  save();
   return {};
 }
 

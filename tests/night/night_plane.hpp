@@ -41,7 +41,7 @@ class NightPlane final : public route::Driver {
   std::mutex mutex_;
   std::map<std::string, route::ModelRoute> routes_;
   std::vector<route::Window> closed_;
-  std::map<std::string, std::uint64_t> last_number_;
+  std::map<std::string, std::uint64_t> last_number_, read_number_;  ///< by model
   std::uint64_t next_number_ = 1, next_order_ = 1;
 };
 
