@@ -273,7 +273,7 @@ void Context::schedule_retry(Live& live, const schema::Error& error) {
 
 schema::Result<bool> Context::apply_and_read_back(const route::ModelRoute& route) {
   TRY(world.driver.apply(route));
-  auto observed = TRY(world.driver.observe());
+  auto observed = TRY(world.driver.observe_model(route.model));
   return std::ranges::any_of(
       observed, [&](const route::ObservedRoute& held) { return !held.reverted && held.route == route; });
 }

@@ -64,7 +64,11 @@ void Coordinator::send_heartbeat() {
 /// Applies routes that the data plane does not hold and whose retry is due; then resumes what waited for
 /// them.
 void Coordinator::restore_routes() {
-  for (const auto& name : models_to_route(context_)) {
+  const auto names = models_to_route(context_);
+  if (names.size() > 1) ensure_routes_held(context_, names);
+  for (const auto& name : names) {
+    const auto& model = context_.models.at(name);
+    if (names.size() > 1 && !model.agreed) continue;  // it was just tried
     context_.effects.emplace_back(ApplyRoute{name});
     settle();
     const auto* const live = context_.holder(name);
