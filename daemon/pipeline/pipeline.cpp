@@ -212,12 +212,13 @@ class PipelineImpl final : public Pipeline {
     return look_up(store_, report_view, id, stage);
   }
 
-  schema::Result<View> what_if(const std::string& id, std::string_view text) override {
+  schema::Result<View> what_if(const std::string& id, std::string_view text,
+                               const std::stop_token& stop) override {
     const auto report = schema::parse_contract(text, "contract");
     if (!report.contract) {
       return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "contract"));
     }
-    return pipeline::what_if(store_, id, *report.contract);
+    return pipeline::what_if(store_, id, *report.contract, stop);
   }
 
   schema::Result<Page> contracts(const PageRequest& page) override {
