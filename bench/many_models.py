@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What hundreds of models cost one daemon. Starts the real daemon with its router, registers --models models over REST (every
 engine is a path of one small local server in this program), brings --live promotions into their canary at the same time, and sends
-requests to all models. Usage: many_models.py DRIFTGATE [--models 500] [--live 50] [--rate 500] [--windows 6] [--no-guards]
+requests to all models. Usage: many_models.py DRIFTGATE [--models 500] [--live 50] [--rate 500] [--windows 6] [--guards 450]
 Prints one JSON object; with --table, the rows of bench/README.md instead. It stops everything that it started."""
 import argparse
 import asyncio
@@ -37,18 +37,34 @@ runtime:
 observability:
   - {id: fresh, signal: telemetry, max_staleness: 60s, severity: soft, stages: [canary]}
 stages:
+  shadow-runtime: {mirror_share: 1.0, min_duration: 1s, max_duration: 10m}
   canary:
     steps: [{share: 0.5}, {share: 1.0}]
     soak: SOAK
-    bake: 1s
+    bake: 0s
     holdback: 0.01
     min_keys: KEYS
     max_duration: 24h
     telemetry: {freeze_after: 60s, revert_after: 120s}
 confidence: {alpha: 0.05, alpha_harm: 0.01, alpha_advance: 0.05, means: exact}
 escalation: {rules: [{match: "observability.*", action: freeze}], defaults: {hard: log, soft: log}}
-GUARD"""
-GUARD = "guard: {mean_time_between_false_alarms: 365d}\n"
+"""
+# Promotes after a few requests and leaves a guard behind.
+QUICK = """
+apiVersion: driftgate/v1
+kind: KernelContract
+metadata: {name: quick, description: A guard soon, owners: [bench@example.org]}
+kernels: {train: {ref: reference}, inf: {ref: candidate}}
+slices: {dimensions: [language, domain], min_sequences: 100}
+runtime:
+  - {id: errors, metric: error_rate, max: 0.9, severity: soft, stages: [canary]}
+stages:
+  shadow-runtime: {mirror_share: 1.0, min_duration: 1s, max_duration: 10m}
+  canary: {steps: [{share: 1.0}], soak: 0s, bake: 0s, min_keys: 1, max_duration: 24h, telemetry: {freeze_after: 60s, revert_after: 120s}}
+confidence: {alpha: 0.05, alpha_harm: 0.01, alpha_advance: 0.05}
+escalation: {defaults: {hard: log, soft: log}}
+guard: {mean_time_between_false_alarms: 365d}
+"""
 
 
 # --- engines: one server, a path for each engine -----------------------------------------------------------------------------
@@ -61,7 +77,8 @@ def answer_of(path, body):
         if b'"stream":true' in body:
             return None
         return {"id": "c", "object": "text_completion", "model": name, "created": 1,
-                "choices": [{"index": 0, "text": " ok", "finish_reason": "length", "logprobs": None}],
+                "choices": [{"index": 0, "text": " ok", "finish_reason": "length",
+                             "logprobs": {"tokens": [" ok"], "token_logprobs": [-0.1], "top_logprobs": [{" ok": -0.1}], "text_offset": [0]}}],
                 "usage": {"prompt_tokens": 4, "completion_tokens": 1, "total_tokens": 5}}
     return {"status": "ok"} if rest == "/health" else {}
 
@@ -297,12 +314,30 @@ def promote(daemon, engines, model, contract, digest):
     engine = f"{model}-next"
     daemon.ask("POST", "/v1/engines", {"name": engine, "url": f"http://127.0.0.1:{engines}/e/{engine}", "kernel": "candidate",
                                        "checkpoint": {"digest": digest}})
-    return daemon.ask("POST", "/v1/promotions", {"model": model, "engine": engine, "contract": contract, "accept_undecidable": True})["id"]
+    body = {"model": model, "engine": engine, "contract": contract, "accept_undecidable": True}
+    return daemon.ask("POST", "/v1/promotions", body)["id"]
 
 
-def contract_of(daemon, name, soak, keys, guard):
-    text = CONTRACT.replace("NAME", name).replace("SOAK", soak).replace("KEYS", str(keys)).replace("GUARD", GUARD if guard else "")
+def contract_of(daemon, text):
     return daemon.ask("POST", "/v1/contracts", text, "application/yaml")["digest"]
+
+
+def send_to(daemon, names, rate, stack):
+    told, tell = multiprocessing.Pipe()
+    users = multiprocessing.Process(target=run_users, args=(daemon.router_port, names, rate, 64, tell), daemon=True)
+    users.start()
+    stack.append(users.terminate)
+    return users, told
+
+
+def arm_guards(args, daemon, engines, models, digest, stack):
+    """Promotes all of them, so that each has a guard. Without captures there are no golden probes: the guards watch
+    traffic and identity."""
+    contract = contract_of(daemon, QUICK)
+    users, _ = send_to(daemon, models, args.rate, stack)
+    in_parallel(lambda name: promote(daemon, engines, name, contract, digest), models)
+    daemon.wait("the guards", lambda: daemon.metric("driftgate_guards") == len(models))
+    users.terminate()
 
 
 def measure(args, folder, stack):
@@ -318,19 +353,24 @@ def measure(args, folder, stack):
     digest = "sha256:" + "ab" * 32
     began = time.monotonic()
     install(daemon, engine_port, models, digest)
-    result = {"models": args.models, "live": args.live, "rate": args.rate, "load": os.getloadavg()[0],
+    result = {"models": args.models, "live": args.live, "guards": args.guards, "rate": args.rate, "load": os.getloadavg()[0],
               "empty_start_s": round(first_start[1], 2), "create_s": round(time.monotonic() - began, 1)}
     router = daemon.router_pid()
     time.sleep(WINDOW_MS / 1e3)
     result["at_rest"] = over_windows(daemon, router, args.windows)
     result["at_rest_rss_mb"] = {"daemon": round(rss_mb(daemon.process.pid), 1), "router": round(rss_mb(router), 1)}
-    contract = contract_of(daemon, "canary", "12h", 100_000, True)
+    if args.guards:
+        began = time.monotonic()
+        arm_guards(args, daemon, engine_port, models[args.live:args.live + args.guards], digest, stack)
+        result["guards_armed_s"] = round(time.monotonic() - began, 1)
+        time.sleep(WINDOW_MS / 1e3)
+        result["guards_at_rest"] = over_windows(daemon, router, args.windows)
+    contract = contract_of(daemon, CONTRACT.replace("NAME", "canary").replace("SOAK", "12h").replace("KEYS", "100000"))
     chosen = models[:args.live]
     in_parallel(lambda name: promote(daemon, engine_port, name, contract, digest), chosen)
-    told, tell = multiprocessing.Pipe()
-    users = multiprocessing.Process(target=run_users, args=(daemon.router_port, chosen if args.quiet else chosen * 9 + models, args.rate, 64, tell), daemon=True)
-    users.start()
-    stack.append(users.terminate)
+    # Nine of ten requests go to the live canaries.
+    names = chosen if args.quiet else [name for i, rest in enumerate(models) for name in [chosen[(9 * i + k) % len(chosen)] for k in range(9 if chosen else 0)] + [rest]]
+    _, told = send_to(daemon, names, args.rate, stack)
     began = time.monotonic()
     daemon.wait("the canaries", lambda: sum(item["state"] == "running" and item["stage"] == "canary" and item["share_bp"] > 0
                                             for item in daemon.ask("GET", "/v1/promotions?limit=500")["items"]) == args.live)
@@ -361,6 +401,8 @@ def table(result):
             ("the same, its commits", "", result["live_canaries"]["commits"]),
             (f"a window at rest, {result['models']} models without traffic: daemon, router, ms", "", f"{result['at_rest']['daemon_cpu_ms']}, {result['at_rest']['router_cpu_ms']}"),
             ("the same, its commits", "", result["at_rest"]["commits"]),
+            *([(f"a window with {result['guards']} guards, without traffic: daemon, ms", "", result["guards_at_rest"]["daemon_cpu_ms"]),
+               ("the same, its commits", "", result["guards_at_rest"]["commits"])] if "guards_at_rest" in result else []),
             *((f"`{name}`, ms" if name.startswith("drift") else f"`{name}`, all pages, ms", "≤ 100" if "status" in name else "", ms(name)) for name in result["latency_ms"])]
     return "\n".join(["| what | goal | measured |", "| --- | --- | --- |", *(f"| {a} | {b} | {c} |" for a, b, c in rows)])
 
@@ -373,6 +415,7 @@ def main():
     parser.add_argument("--rate", type=float, default=500, help="requests a second, nine tenths of them to the live canaries")
     parser.add_argument("--windows", type=int, default=6)
     parser.add_argument("--quiet", action="store_true", help="requests to the live canaries alone")
+    parser.add_argument("--guards", type=int, default=0, help="so many of the other models are promoted first and have a guard")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--perf", help="record the daemon's processor time into this file (perf)")
     args = parser.parse_args()

@@ -50,9 +50,10 @@ Response too_large(int status, std::string_view what, std::size_t limit) {
 Response busy(Lane lane) {
   if (lane != Lane::long_running)
     return plain_problem(503, "unavailable", "The daemon is busy: its queue is full. Try again in a second.");
-  return plain_problem(503, "unavailable",
-                       "Others have asked for long work, such as bundles and what-ifs, and no more of it is taken "
-                       "now. Try again in a second.");
+  return plain_problem(
+      503, "unavailable",
+      "Others have asked for long work, such as bundles and what-ifs, and no more of it is taken "
+      "now. Try again in a second.");
 }
 
 /// The answer to HEAD is that to GET without its body (RFC 9110, section 9.3.2).
@@ -159,7 +160,8 @@ Awaitable<void> Session::run() {
   close();
 }
 
-/// The check before the body, where it comes before the answer's own work, and the body; a problem to answer with.
+/// The check before the body, where it comes before the answer's own work, and the body; a problem to answer
+/// with.
 Awaitable<std::optional<Response>> Session::admit(Request& request, Lane lane) {
   Handler& handler = state_.handler;
   Work check = [&handler, &request] { return handler.before_body(request); };
@@ -329,7 +331,8 @@ Awaitable<Response> Session::resolve(std::shared_ptr<Deferred> deferred) {
 
 /// Does the work on the pool, as soon as that has room; false when it threw or the connection ends.
 Awaitable<bool> Session::pull(Work work, Lane lane) {
-  const bool next = lane == Lane::long_running;  // it stands behind the others; waiting outside would starve it
+  const bool next =
+      lane == Lane::long_running;  // it stands behind the others; waiting outside would starve it
   for (;;) {
     const std::optional<Response> failed = co_await on_pool(work, lane, next);
     if (!failed) co_return true;

@@ -113,6 +113,7 @@ std::int64_t Coordinator::tick() {
   }
   tick_guards(context_);
   settle();
+  store_guards(context_);
   schedules_.fire_due();
   settle();
   const auto next = std::min({next_heartbeat_us_, next_telemetry_us_, next_breakers_us_});

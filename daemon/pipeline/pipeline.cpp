@@ -1,6 +1,7 @@
 #include "daemon/pipeline/pipeline.hpp"
 
 #include <atomic>
+#include <deque>
 #include <list>
 
 #include "daemon/net/url.hpp"
@@ -26,6 +27,7 @@ namespace {
 
 using schema::ErrorCode;
 
+constexpr std::size_t kLookers = 8;              ///< so many engines of guards are looked at at the same time
 constexpr std::int64_t kIdleUs = 3'600'000'000;  ///< the helper thread has no timer
 
 /// Who listens. Callbacks run under the lock, so that none runs after its subscription's end.
@@ -78,7 +80,9 @@ class PipelineImpl final : public Pipeline {
             std::move(parts.router_mark)),
         settings_(parts.settings),
         lists_(runner_, settings_.blackouts),
-        coordinator_(world(std::move(parts))) {}
+        coordinator_(world(std::move(parts))) {
+    for (std::size_t i = 0; i < kLookers; ++i) lookers_.emplace_back(threaded_);
+  }
 
   ~PipelineImpl() override { stop(); }
 
@@ -87,7 +91,8 @@ class PipelineImpl final : public Pipeline {
       post([this, done = std::move(done)] { coordinator_.job_done(done); });
     });
     if (threaded_) helper_.run([] { return kIdleUs; });
-    if (threaded_) looker_.run([] { return kIdleUs; });
+    for (auto& looker : lookers_)
+      if (threaded_) looker.run([] { return kIdleUs; });
     auto started = coordinator_.start();
     if (started && threaded_) loop_.run([this] { return coordinator_.tick(); });
     return started;
@@ -98,7 +103,7 @@ class PipelineImpl final : public Pipeline {
     runner_.on_done({});
     loop_.stop();
     helper_.stop();
-    looker_.stop();
+    for (auto& looker : lookers_) looker.stop();
   }
 
   void router_replaced(route::RouterLoss loss, std::function<void()> recorded) override {
@@ -293,8 +298,10 @@ class PipelineImpl final : public Pipeline {
         .offload = [this](std::function<void()> work,
                           std::function<void()> then) { offload(helper_, std::move(work), std::move(then)); },
         .health = std::move(health),
-        .look = [this](std::function<void()> work,
-                       std::function<void()> then) { offload(looker_, std::move(work), std::move(then)); },
+        .look =
+            [this](std::function<void()> work, std::function<void()> then) {
+              offload(idlest_looker(), std::move(work), std::move(then));
+            },
         .probe = std::move(probe),
         .identify = std::move(identify),
         .rescore = std::move(rescore),
@@ -333,8 +340,15 @@ class PipelineImpl final : public Pipeline {
     return jobs::rescore_next(kept, reference, served, settings_.outgoing);
   }
 
-  /// One work at a time on each helper: evaluations of several models queue behind each other, and so do
-  /// looks at engines.
+  /// In turn, but for those behind an engine that hangs. The loop alone asks.
+  Loop& idlest_looker() {
+    auto* idlest = &lookers_[next_looker_++ % kLookers];
+    for (auto& looker : lookers_)
+      if (looker.queued() < idlest->queued()) idlest = &looker;
+    return *idlest;
+  }
+
+  /// One work at a time on each helper: evaluations of several models queue behind each other.
   void offload(Loop& helper, std::function<void()> work, std::function<void()> then) {
     if (!threaded_) {
       work();
@@ -413,7 +427,8 @@ class PipelineImpl final : public Pipeline {
   PromotionLists lists_;
   Loop loop_{threaded_};
   Loop helper_{threaded_};
-  Loop looker_{threaded_};  ///< for looks at the engines of guards, which may hang
+  std::deque<Loop> lookers_;  ///< for looks at the engines of guards, which may hang
+  std::size_t next_looker_ = 0;
   Coordinator coordinator_;
 };
 

@@ -57,7 +57,8 @@ void note_not_held(Context& context, const std::string& name, ModelState& model,
                            model.desired.revision, why));
 }
 
-/// What a data plane holds, by model: comparing each model with each route takes seconds where there are thousands.
+/// What a data plane holds, by model: comparing each model with each route takes seconds where there are
+/// thousands.
 using HeldRoutes = std::map<std::string_view, const route::ObservedRoute*>;
 
 HeldRoutes routes_by_model(const std::vector<route::ObservedRoute>& observed) {

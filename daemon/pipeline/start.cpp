@@ -8,6 +8,7 @@
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/machine/routes.hpp"
 #include "daemon/route/table/route_json.hpp"
+#include "daemon/route/table/route_table.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/models.hpp"
 #include "daemon/store/registry/routes.hpp"
@@ -15,8 +16,6 @@
 // How a daemon takes over what is stored and what the data plane holds.
 namespace driftgate::pipeline {
 namespace {
-
-constexpr std::int64_t kMaxModels = 10'000;
 
 using Observed = std::map<std::string, route::ObservedRoute>;  ///< by model
 
@@ -59,7 +58,8 @@ schema::Result<void> Coordinator::read_blackouts() {
 
 schema::Result<void> Coordinator::take_locks() {
   auto& world = context_.world;
-  auto names = TRY(look_up(world.store, store::list_models, "", kMaxModels));
+  auto names =
+      TRY(look_up(world.store, store::list_models, "", static_cast<std::int64_t>(route::kMaxModels)));
   const auto held = world.driver.observe();
   if (!held) {
     context_.warn(

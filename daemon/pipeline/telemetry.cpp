@@ -10,10 +10,10 @@ namespace driftgate::pipeline {
 namespace {
 
 constexpr std::size_t kWindowsPerRead = 1'024;
-constexpr std::size_t kMaxWaiting = 512;                   // beyond it the data plane keeps them
-constexpr std::size_t kMaxWaitingObservations = 262'144;   // the same
-constexpr std::size_t kMaxTogether = 128;                  // in one transaction
-constexpr std::size_t kMaxRouters = 16;                    // whose positions are remembered
+constexpr std::size_t kMaxWaiting = 512;                  // beyond it the data plane keeps them
+constexpr std::size_t kMaxWaitingObservations = 262'144;  // the same
+constexpr std::size_t kMaxTogether = 128;                 // in one transaction
+constexpr std::size_t kMaxRouters = 16;                   // whose positions are remembered
 
 /// A store that cannot write now refuses each window by itself as well.
 bool concerns_all(const schema::Error& error) {
@@ -135,11 +135,11 @@ Work Telemetry::put_watermarks(const std::set<const Waiting*>& done) const {
     const auto& router = waiting->window.router_id;
     if (!numbers.contains(router)) numbers[router] = watermark(router, done);
   }
-  return [numbers = std::move(numbers), now = context_.now()](store::Tx& tx,
-                                                              Entries&) -> schema::Result<void> {
-    for (const auto& [router, number] : numbers) TRY(store::advance_watermark(tx, router, number, now));
-    return {};
-  };
+  return
+      [numbers = std::move(numbers), now = context_.now()](store::Tx& tx, Entries&) -> schema::Result<void> {
+        for (const auto& [router, number] : numbers) TRY(store::advance_watermark(tx, router, number, now));
+        return {};
+      };
 }
 
 void Telemetry::commit_alone(Decided decided) {
@@ -214,8 +214,8 @@ void Telemetry::acknowledge() {
     if (stored <= router.acknowledged) continue;
     if (context_.world.driver.acknowledge({id, stored})) router.acknowledged = stored;
   }
-  // A router that is gone sends no more: the one with which nothing was read for longest is not known here, so
-  // the first that nothing waits for goes.
+  // A router that is gone sends no more: the one with which nothing was read for longest is not known here,
+  // so the first that nothing waits for goes.
   while (routers_.size() > kMaxRouters) {
     const auto idle = std::ranges::find_if(routers_, [this](const auto& item) {
       return item.first != last_.router_id && std::ranges::none_of(waiting_, [&](const Waiting& waiting) {

@@ -14,15 +14,14 @@
 
 namespace driftgate::pipeline {
 
-/// Closed windows on their way from the data plane into the store. Those that came together are decided one by
-/// one and committed in one transaction, at most one of each model; a decision that ends a promotion is committed
-/// at once and alone. A window that cannot be taken now waits in memory and holds up its own model alone: the
-/// router's watermark and what is acknowledged stay below it. Belongs to the loop's thread.
+/// Closed windows on their way from the data plane into the store. Those that came together are decided one
+/// by one and committed in one transaction, at most one of each model; a decision that ends a promotion is
+/// committed at once and alone. A window that cannot be taken now waits in memory and holds up its own model
+/// alone: the router's watermark and what is acknowledged stay below it. Belongs to the loop's thread.
 class Telemetry {
  public:
   /// `settle` carries out what follows from a commit.
-  Telemetry(Context& context, std::function<void()> settle)
-      : context_(context), settle_(std::move(settle)) {}
+  Telemetry(Context& context, std::function<void()> settle) : context_(context), settle_(std::move(settle)) {}
 
   /// Reads closed windows, consumes them and acknowledges what is stored.
   void read();
@@ -53,7 +52,8 @@ class Telemetry {
   void commit_alone(Decided decided);
   void commit_together(std::vector<Decided> decided);
   Work put_watermarks(const std::set<const Waiting*>& done) const;
-  [[nodiscard]] std::uint64_t watermark(const std::string& router, const std::set<const Waiting*>& done) const;
+  [[nodiscard]] std::uint64_t watermark(const std::string& router,
+                                        const std::set<const Waiting*>& done) const;
   void committed(Decided& decided);
   void refused(Decided& decided, const schema::Error& error);
   void warn_not_stored(const route::Window& window, const schema::Error& error);
@@ -62,7 +62,7 @@ class Telemetry {
   Context& context_;
   std::function<void()> settle_;
   route::WindowPosition last_;
-  std::deque<Waiting> waiting_;  ///< in the order in which they were read
+  std::deque<Waiting> waiting_;               ///< in the order in which they were read
   std::set<std::string, std::less<>> stuck_;  ///< models whose next window could not be taken in this read
   std::map<std::string, Router, std::less<>> routers_;
   std::size_t windows_seen_ = 0;

@@ -29,8 +29,9 @@ schema::EntryValue::Object replaced_body(const route::Window& window) {
 
 /// The row that says that the window was taken.
 Work consume(const route::Window& window) {
-  return [router = window.router_id, model = window.model, number = window.number](
-             store::Tx& tx, Entries&) { return store::note_model_window(tx, router, model, number); };
+  return [router = window.router_id, model = window.model, number = window.number](store::Tx& tx, Entries&) {
+    return store::note_model_window(tx, router, model, number);
+  };
 }
 
 /// What of the telemetry never arrived; "" = nothing.

@@ -29,9 +29,9 @@ struct WindowChange {
 [[nodiscard]] Live* stage_of(Context& context, const route::Window& window);
 /// What the models in memory remember of traffic, once for each window.
 void note_window(Context& context, const route::Window& window);
-/// Decides on a window that was not consumed before, in the stage that runs, and counts it in the model's guard.
-/// What a gap or a dropped observation breaks is the measurement. The change notes the window as consumed of its
-/// model.
+/// Decides on a window that was not consumed before, in the stage that runs, and counts it in the model's
+/// guard. What a gap or a dropped observation breaks is the measurement. The change notes the window as
+/// consumed of its model.
 [[nodiscard]] schema::Result<WindowChange> decide_window(Context& context, const route::Window& window,
                                                          const Consumed& before);
 

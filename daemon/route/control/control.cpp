@@ -120,7 +120,8 @@ schema::Result<void> apply_each(RouterCore& core, std::span<const json> requests
   if (core.routes.changes() == before) return applied;  // all were refused
   const auto kept = keep_files(core);
   if (!applied || kept) return applied;
-  return schema::wrap(kept.error(), "the route is in force, but it would not survive a restart of the router");
+  return schema::wrap(kept.error(),
+                      "the route is in force, but it would not survive a restart of the router");
 }
 
 Answer apply(RouterCore& core, const json& request) {

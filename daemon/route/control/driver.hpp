@@ -36,8 +36,8 @@ class Driver {
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
   /// Replaces the route of `route.model`. `conflict` when the data plane holds a newer epoch.
   virtual schema::Result<void> apply(const ModelRoute& route) = 0;
-  /// Applies each of them, also behind one that was refused; the first error. Hundreds of routes cost one durable
-  /// write of the data plane's state and not one each.
+  /// Applies each of them, also behind one that was refused; the first error. Hundreds of routes cost one
+  /// durable write of the data plane's state and not one each.
   virtual schema::Result<void> apply_all(const std::vector<ModelRoute>& routes) {
     schema::Result<void> done;
     for (const auto& route : routes) {

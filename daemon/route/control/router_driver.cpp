@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::milliseconds kPeerDeadline{1'000};
-constexpr std::size_t kMaxRoutesAtOnce = 256;            // in one request
+constexpr std::size_t kMaxRoutesAtOnce = 256;              // in one request
 constexpr std::size_t kMaxListBytes = kMaxFrameBytes / 2;  // of these routes, the first aside
 
 std::unexpected<schema::Error> strange(std::string_view what) {

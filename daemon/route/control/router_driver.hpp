@@ -106,7 +106,7 @@ class RouterDriver final : public Driver {
   base::UniqueFd socket_;
   std::string buffer_;
   std::mutex held_mutex_;
-  std::string held_version_;          ///< of held_; "" = none is known
+  std::string held_version_;         ///< of held_; "" = none is known
   std::vector<ObservedRoute> held_;  ///< as the router told it last
   std::mutex peers_mutex_;
   std::map<std::string, std::shared_ptr<RouterDriver>> peers_;  ///< by the path of the control socket

@@ -212,7 +212,8 @@ void Ledger::count_lost(const std::string& model, std::uint64_t requests) {
 void Ledger::close_windows(const std::vector<std::pair<std::string, std::string>>& routed,
                            std::int64_t now_us, Time now) {
   const std::lock_guard lock(mutex_);
-  // A model at rest has a window only where it had requests: hundreds of empty ones would say no more than one.
+  // A model at rest has a window only where it had requests: hundreds of empty ones would say no more than
+  // one.
   for (const auto& [model, stage_key] : routed)
     if (!stage_key.empty()) open_window(model, models_[model], stage_key);
   for (auto& [model, state] : models_) release(model, state, now);

@@ -61,8 +61,9 @@ class Ledger {
   /// So many requests of the model were served and will never be reported.
   void count_lost(const std::string& model, std::uint64_t requests);
 
-  /// Closes what is open, and an empty window for each (model, stage key) of `routed` that has a stage and had no
-  /// request. Where that makes no window at all, the first of `routed` gets an empty one: telemetry comes.
+  /// Closes what is open, and an empty window for each (model, stage key) of `routed` that has a stage and
+  /// had no request. Where that makes no window at all, the first of `routed` gets an empty one: telemetry
+  /// comes.
   void close_windows(const std::vector<std::pair<std::string, std::string>>& routed, std::int64_t now_us,
                      Time now);
 

@@ -73,7 +73,8 @@ bool is_page_size(off_t bytes) {
 
 /// How many models fit.
 std::size_t slots_in(off_t bytes) {
-  return std::min((static_cast<std::size_t>(bytes) - offsetof(PageLayout, model)) / sizeof(ModelSlot), kPageModels);
+  return std::min((static_cast<std::size_t>(bytes) - offsetof(PageLayout, model)) / sizeof(ModelSlot),
+                  kPageModels);
 }
 
 std::string text_of(const char* bytes, std::size_t size) {

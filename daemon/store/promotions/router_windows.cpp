@@ -31,7 +31,8 @@ constexpr std::uint64_t kGone = (std::uint64_t{1} << 53) - 1;
 
 }  // namespace
 
-Result<void> advance_watermark(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us) {
+Result<void> advance_watermark(Tx& tx, std::string_view router_id, std::uint64_t number,
+                               std::int64_t now_us) {
   auto newest = TRY(window_watermark(tx, router_id));
   if (number <= newest) return {};
   TRY(tx.run(kPut, {router_id, number, now_us}));

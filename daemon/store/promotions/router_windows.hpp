@@ -11,8 +11,8 @@ namespace driftgate::store {
 /// Records that the windows of a router process up to `number` are consumed, or were dropped by it, in the
 /// transaction that consumes the last of them. A watermark that is higher stays.
 Result<void> advance_watermark(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us);
-/// Records the newest consumed window of one model, which may be above the watermark of its router while another
-/// model's window waits.
+/// Records the newest consumed window of one model, which may be above the watermark of its router while
+/// another model's window waits.
 Result<void> note_model_window(Tx& tx, std::string_view router_id, std::string_view model,
                                std::uint64_t number);
 /// The newest consumed window of one model, nothing when none was noted.

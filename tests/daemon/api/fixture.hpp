@@ -38,7 +38,9 @@ struct Fixture {
                   500,
                   1000,
                   &desk,
-                  [](const std::string& name) { return evidence::Backup{"/backups/" + name, 7, "a note"}; }};
+                  [](const std::string& name) {
+                    return evidence::Backup{"/backups/" + name, 7, "a note"};
+                  }};
   Api api{with(context, schedules, insight)};
 
   static Context& with(Context& context, pipeline::ScheduleAdmin& schedules, pipeline::Insight& insight) {

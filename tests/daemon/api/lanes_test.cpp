@@ -72,7 +72,8 @@ TEST_CASE("an abort is answered while what-ifs hold every thread for long work a
   const auto aborted = send(post("/v1/promotions/pr-1/abort", R"({"reason":"enough"})", "application/json"));
   REQUIRE(aborted);
   CHECK(aborted->status == 200);
-  const auto rolled_back = send(post("/v1/promotions/pr-1/rollback", R"({"reason":"enough"})", "application/json"));
+  const auto rolled_back =
+      send(post("/v1/promotions/pr-1/rollback", R"({"reason":"enough"})", "application/json"));
   REQUIRE(rolled_back);
   CHECK(rolled_back->status == 200);
   {

@@ -85,8 +85,10 @@ TEST_CASE("long work fills its own threads and queue, is then refused, and keeps
   clients.push_back(test::connect_and_send(server.port(), get("/long")));
   clients.push_back(test::connect_and_send(server.port(), get("/long")));
   const auto refused = [](const std::string& answer) { return answer.starts_with("HTTP/1.1 503 "); };
-  std::future<std::string> third = std::async(std::launch::async, [&] { return test::read_until(clients[2], "\r\n\r\n"); });
-  std::future<std::string> fourth = std::async(std::launch::async, [&] { return test::read_until(clients[3], "\r\n\r\n"); });
+  std::future<std::string> third =
+      std::async(std::launch::async, [&] { return test::read_until(clients[2], "\r\n\r\n"); });
+  std::future<std::string> fourth =
+      std::async(std::launch::async, [&] { return test::read_until(clients[3], "\r\n\r\n"); });
   CHECK(test::exchange(server.port(), get("/ordinary"), "at once").ends_with("at once"));
   CHECK(test::exchange(server.port(), get("/urgent"), "at once").ends_with("at once"));
   held.let_go();
@@ -94,7 +96,8 @@ TEST_CASE("long work fills its own threads and queue, is then refused, and keeps
   CHECK(refused(answers[0]) != refused(answers[1]));
   for (const auto& answer : answers)
     CHECK((!refused(answer) || answer.find("Retry-After: 1") != std::string::npos));
-  for (int i = 0; i < 2; ++i) CHECK(test::read_until(clients[static_cast<std::size_t>(i)], "done").ends_with("done"));
+  for (int i = 0; i < 2; ++i)
+    CHECK(test::read_until(clients[static_cast<std::size_t>(i)], "done").ends_with("done"));
 }
 
 TEST_CASE("an urgent request finds a thread while every worker is held") {
@@ -110,7 +113,8 @@ TEST_CASE("an urgent request finds a thread while every worker is held") {
   for (auto& client : clients) CHECK(test::read_until(client, "done").ends_with("done"));
 }
 
-TEST_CASE("long work is stopped when its client goes away, and what waits behind it is not begun for nobody") {
+TEST_CASE(
+    "long work is stopped when its client goes away, and what waits behind it is not begun for nobody") {
   Held held;
   test::TestServer server([&](const Request& request) { return held.answer(request); }, {.long_threads = 1});
   {
@@ -155,7 +159,8 @@ TEST_CASE("the pieces of a long answer are made though the queue of long work is
 TEST_CASE("a request that is not allowed is refused before it takes a place among long ones") {
   Held held;
   test::TestServer server([&](const Request& request) { return held.answer(request); },
-                          {.long_threads = 1, .long_queue = 0}, [](RequestHead& head) -> std::optional<Response> {
+                          {.long_threads = 1, .long_queue = 0},
+                          [](RequestHead& head) -> std::optional<Response> {
                             if (head.path != "/long/forbidden") return std::nullopt;
                             return plain_problem(403, "forbidden", "no");
                           });

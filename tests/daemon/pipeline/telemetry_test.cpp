@@ -83,7 +83,9 @@ TEST_CASE("what a full disk refuses stays with the data plane and is taken later
   CHECK(of.commits.empty());
   CHECK(of.windows() == 0);
   CHECK(of.h.driver.closed.size() == 2);
-  SUBCASE("by the same daemon") { of.tick(); }
+  SUBCASE("by the same daemon") {
+    of.tick();
+  }
   SUBCASE("by the next one") {
     of.h.restart();
     of.tick();
@@ -102,7 +104,8 @@ TEST_CASE("one change that cannot be stored does not keep the others of its tran
   CHECK(of.h.driver.closed.empty());
 }
 
-TEST_CASE("a canary's decision and windows of models at rest are one transaction, each entry of its promotion") {
+TEST_CASE(
+    "a canary's decision and windows of models at rest are one transaction, each entry of its promotion") {
   Models of;
   const auto id = of.canary();
   const auto before = of.h.entries("", "").size();

@@ -66,7 +66,8 @@ TEST_CASE("many routes are applied together, and one that is refused keeps no ot
   auto refused = route_of("b");
   refused.candidate_bp = 20'000;
   json routes = json::array();
-  for (const auto& route : {route_of("a"), refused, route_of("c")}) routes.push_back({{"route", to_json(route)}});
+  for (const auto& route : {route_of("a"), refused, route_of("c")})
+    routes.push_back({{"route", to_json(route)}});
   const auto answer = bench.ask({{"op", "apply_all"}, {"routes", routes}});
   CHECK(answer["ok"] == false);
   CHECK(answer["error"]["code"] == "invalid_argument");

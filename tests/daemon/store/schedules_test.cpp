@@ -225,8 +225,8 @@ TEST_CASE_FIXTURE(Fixture, "the hash of a file is used only while everything abo
   CHECK(!find(kept));
 }
 
-TEST_CASE_FIXTURE(
-    Fixture, "a router's watermark moves forwards alone, and one that has gone hands nothing over") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a router's watermark moves forwards alone, and one that has gone hands nothing over") {
   const auto advance = [&](std::uint64_t number) {
     write(*store, [&](Tx& tx) { return advance_watermark(tx, "r", number, 1); });
     return read(*store, [](Reader& reader) { return window_watermark(reader, "r"); });
