@@ -214,6 +214,12 @@ std::optional<net::Response> Api::before_body(net::RequestHead& head) {
   return refusal;
 }
 
+net::Lane Api::lane_of(const net::RequestHead& head) {
+  std::string allowed;
+  const auto match = match_route(head.method, head.path, allowed);
+  return match ? match->route->lane : net::Lane::ordinary;
+}
+
 net::Response Api::handle(const net::Request& request) {
   const std::int64_t started_us = context_.now_us();
   if (std::any_cast<PageAsked>(&request.context) != nullptr) {

@@ -19,6 +19,7 @@ class Api final : public net::Handler {
   explicit Api(Context context);
   std::optional<net::Response> before_body(net::RequestHead& head) override;
   net::Response handle(const net::Request& request) override;
+  net::Lane lane_of(const net::RequestHead& head) override;
 
  private:
   struct Admitted;

@@ -53,6 +53,10 @@ class RouteBuilder {
     route_.idempotent = true;
     return *this;
   }
+  RouteBuilder& lane(net::Lane lane) {
+    route_.lane = lane;
+    return *this;
+  }
   RouteBuilder& waits() {
     route_.waits = true;
     return *this;

@@ -7,6 +7,7 @@
 
 #include "daemon/api/call.hpp"
 #include "daemon/auth/principal.hpp"
+#include "daemon/net/server.hpp"
 
 namespace driftgate::api {
 
@@ -39,6 +40,7 @@ struct Route {
   std::string_view request_schema{};  ///< empty: no body
   bool idempotent = false;            ///< takes Idempotency-Key
   bool yaml = false;                  ///< the body may also be YAML
+  net::Lane lane = net::Lane::ordinary;  ///< the threads that answer it
   bool waits = false;                 ///< answers with a promotion; `Prefer: wait=N` waits for its end
 };
 

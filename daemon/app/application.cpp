@@ -21,6 +21,7 @@ namespace {
 
 using schema::Result;
 
+constexpr std::size_t kReaders = 8;  ///< of the store: the API's threads, the pipeline's loop and its helpers
 constexpr std::chrono::seconds kDrainTime{5};                ///< for requests in flight at the end
 constexpr std::chrono::milliseconds kProgressInterval{250};  ///< how often streams look for progress
 
@@ -35,8 +36,9 @@ Result<void> keep(Member& member, Result<Value> made) {
 }  // namespace
 
 Result<void> Application::Parts::open_store() {
-  TRY(keep(store,
-           store::Store::open({.data_dir = data_dir_of(settings), .opened_us = base::wall_clock_us()})));
+  TRY(keep(store, store::Store::open({.data_dir = data_dir_of(settings),
+                                      .opened_us = base::wall_clock_us(),
+                                      .readers = kReaders})));
   const auto newest =
       TRY(store->read([](store::Reader& reader) { return evidence::newest_time_us(reader); }));
   clock.emplace(newest);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,8 @@ struct RequestHead {
 
 struct Request : RequestHead {
   std::string body;
+  /// Of long work (Lane::long_running): nobody waits for the answer any more.
+  std::stop_token stop{};
 };
 
 inline constexpr std::size_t kMaxHeaderFields = 100;

@@ -16,8 +16,15 @@
 
 namespace driftgate::net {
 
-/// What answers requests. Both functions run on the worker pool, on any of its threads, and may block
-/// for a bounded time. An exception becomes a 500 and a log line.
+/// Which threads answer a request, so that no kind of request keeps another kind waiting.
+enum class Lane : std::uint8_t {
+  ordinary,      ///< the workers
+  urgent,        ///< a thread of its own: what must find one whatever the others do
+  long_running,  ///< a few threads behind a short queue, for seconds and minutes; stopped when nobody waits
+};
+
+/// What answers requests. before_body and handle run on any thread of the request's lane and may block for a
+/// bounded time. An exception becomes a 500 and a log line.
 class Handler {
  public:
   virtual ~Handler() = default;
@@ -25,6 +32,9 @@ class Handler {
   /// paths. An answer here refuses the request; it may leave something in `head.context`.
   virtual std::optional<Response> before_body(RequestHead& head) = 0;
   virtual Response handle(const Request& request) = 0;
+  /// Of a request whose head is complete, for `handle`; before_body of a long one is ordinary work. Runs on
+  /// the socket thread and must not block.
+  virtual Lane lane_of(const RequestHead& /*head*/) { return Lane::ordinary; }
 };
 
 /// Where to listen and the limits of docs/design/evidence.md, "Limits on what comes in".
@@ -34,6 +44,9 @@ struct ServerOptions {
   int listener = -1;       ///< a listening TCP socket to take over instead of binding the address; -1: none
   std::size_t worker_threads = 4;
   std::size_t queue_limit = 256;  ///< requests waiting for a worker; beyond it 503
+  std::size_t urgent_threads = 1;      ///< of Lane::urgent, with a queue as long
+  std::size_t long_threads = 2;        ///< of Lane::long_running
+  std::size_t long_queue = 8;          ///< long requests waiting for one of these; beyond it 503
   std::size_t max_connections = 1024;  ///< fewer where the limit of open files does not have so many
   std::size_t max_connections_per_address = 256;  ///< an IPv6 /64 counts as one address
   std::size_t max_head_bytes = 16 * 1024;

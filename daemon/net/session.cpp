@@ -1,6 +1,7 @@
 #include "daemon/net/session.hpp"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -44,6 +45,15 @@ Response out_of_memory() {
 Response too_large(int status, std::string_view what, std::size_t limit) {
   return plain_problem(status, "limit_exceeded",
                        fmt::format("The request's {} is larger than {} bytes.", what, limit));
+}
+
+Response busy(Lane lane) {
+  if (lane != Lane::long_running)
+    return plain_problem(503, "unavailable", "The daemon is busy: its queue is full. Try again in a second.");
+  return plain_problem(
+      503, "unavailable",
+      "Others have asked for long work, such as bundles and what-ifs, and no more of it is taken "
+      "now. Try again in a second.");
 }
 
 /// The answer to HEAD is that to GET without its body (RFC 9110, section 9.3.2).
@@ -96,12 +106,14 @@ void Session::evict() {
 }
 
 void Session::close() {
+  long_work_.request_stop();
   boost::system::error_code ignored;
   stream_->socket().close(ignored);
   wake();
 }
 
 void Session::sweep(Clock::time_point now) {
+  if (phase_ == Phase::working && long_work_.stop_possible() && peer_gone()) long_work_.request_stop();
   if (!stream_->socket().is_open() || phase_ == Phase::working) return;
   if (phase_ == Phase::writing && now - entered_ >= limits::kStalledAfter) place_->use(Use::stalled);
   if (now < deadline_) return;
@@ -118,6 +130,7 @@ void Session::wake() {
 }
 
 void Session::stop() {
+  long_work_.request_stop();
   if (phase_ == Phase::idle)
     close();
   else
@@ -126,8 +139,9 @@ void Session::stop() {
 
 bool Session::peer_gone() {
   if (!stream_->socket().is_open()) return true;
-  char byte = 0;
-  return ::recv(stream_->socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  // Unread bytes may stand before the end: a TLS client says goodbye first.
+  pollfd peer{stream_->socket().native_handle(), POLLRDHUP, 0};
+  return ::poll(&peer, 1, 0) > 0 && (peer.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 Awaitable<void> Session::run() {
@@ -146,27 +160,51 @@ Awaitable<void> Session::run() {
   close();
 }
 
+/// The check before the body, where it comes before the answer's own work, and the body; a problem to answer
+/// with.
+Awaitable<std::optional<Response>> Session::admit(Request& request, Lane lane) {
+  Handler& handler = state_.handler;
+  Work check = [&handler, &request] { return handler.before_body(request); };
+  const Lane of_check = lane == Lane::urgent ? lane : Lane::ordinary;
+  std::optional<Response> refusal = co_await on_pool(std::move(check), of_check);
+  if (!refusal && request.content_length > 0) {
+    refusal = co_await read_body(request);
+  }
+  co_return refusal;
+}
+
+Awaitable<std::optional<Response>> Session::answer_request(Request& request, Lane lane, bool admitted) {
+  Handler& handler = state_.handler;
+  if (lane == Lane::long_running) {
+    long_work_ = std::stop_source();
+    request.stop = long_work_.get_token();
+  }
+  Work work = [&handler, &request, admitted]() -> std::optional<Response> {
+    if (request.stop.stop_requested())
+      return plain_problem(503, "unavailable", "The daemon is stopping, or nobody waits for this answer.");
+    auto refused = admitted ? std::nullopt : handler.before_body(request);
+    return refused ? std::move(refused) : handler.handle(request);
+  };
+  std::optional<Response> response = co_await on_pool(std::move(work), lane);
+  long_work_ = std::stop_source(std::nostopstate);
+  co_return response;
+}
+
 Awaitable<bool> Session::serve_one() {
   Request request;
-  Handler& handler = state_.handler;
   std::optional<Response> refusal = co_await read_head(request);
-  if (!refusal && request.content_length > 0) {
-    Work check = [&handler, &request] { return handler.before_body(request); };
-    refusal = co_await on_pool(std::move(check));
-    if (!refusal) {
-      refusal = co_await read_body(request);
-    }
+  const bool whole = !refusal && stream_->socket().is_open();
+  const Lane lane = whole ? state_.handler.lane_of(request) : Lane::ordinary;
+  const bool ahead = whole && (request.content_length > 0 || lane == Lane::long_running);
+  if (ahead) {
+    refusal = co_await admit(request, lane);
   }
   if (!stream_->socket().is_open()) co_return false;
   if (refusal) {
     co_await refuse(std::move(*refusal), has_body(request));
     co_return false;
   }
-  Work work = [&handler, &request] {
-    auto refused = request.content_length == 0 ? handler.before_body(request) : std::nullopt;
-    return refused ? std::move(refused) : handler.handle(request);
-  };
-  std::optional<Response> answer = co_await on_pool(std::move(work));
+  std::optional<Response> answer = co_await answer_request(request, lane, ahead);
   Response response = std::move(*answer);
   if (response.deferred) {
     auto deferred = response.deferred;
@@ -182,7 +220,7 @@ Awaitable<bool> Session::serve_one() {
   bool sent = false;
   if (response.source && has_body(request)) {
     auto source = response.source;
-    sent = co_await send_chunks(std::move(head), std::move(source));
+    sent = co_await send_chunks(std::move(head), std::move(source), lane);
   } else {
     sent = co_await send(std::move(head), std::move(response.body));
   }
@@ -249,20 +287,20 @@ Awaitable<std::optional<Response>> Session::read_body(Request& request) {
 }
 
 /// What the work returned, or a problem when it threw or the pool is full.
-Awaitable<std::optional<Response>> Session::on_pool(Work work) {
+Awaitable<std::optional<Response>> Session::on_pool(Work work, Lane lane, bool next) {
   enter_work();
   finished_.expires_at(Clock::time_point::max());
   // The socket thread reads `result` only after the pool has posted back to it.
   auto result = std::make_shared<std::optional<Response>>();
   auto self = shared_from_this();
-  const bool taken = state_.pool.submit([self, result, work = std::move(work)]() mutable {
+  auto task = [self, result, work = std::move(work)]() mutable {
     *result = guarded(self->state_, work);
     const Executor executor = self->stream_->socket().get_executor();
     asio::post(executor, [session = std::move(self)] { session->finished_.cancel(); });
-  });
-  if (!taken)
-    co_return plain_problem(503, "unavailable",
-                            "The daemon is busy: its queue is full. Try again in a second.");
+  };
+  WorkerPool& pool = state_.pool_of(lane);
+  const bool taken = next ? pool.submit_next(std::move(task)) : pool.submit(std::move(task));
+  if (!taken) co_return busy(lane);
   co_await finished_.async_wait(kAwait);
   co_return std::move(*result);
 }
@@ -292,9 +330,11 @@ Awaitable<Response> Session::resolve(std::shared_ptr<Deferred> deferred) {
 }
 
 /// Does the work on the pool, as soon as that has room; false when it threw or the connection ends.
-Awaitable<bool> Session::pull(Work work) {
+Awaitable<bool> Session::pull(Work work, Lane lane) {
+  const bool next =
+      lane == Lane::long_running;  // it stands behind the others; waiting outside would starve it
   for (;;) {
-    const std::optional<Response> failed = co_await on_pool(work);
+    const std::optional<Response> failed = co_await on_pool(work, lane, next);
     if (!failed) co_return true;
     if (failed->status != 503 || state_.stopping || !stream_->socket().is_open()) co_return false;
     co_await sleep_until(Clock::now() + kPoolRetry);
@@ -332,7 +372,7 @@ Awaitable<void> Session::stream(Response response) {
 }
 
 /// False when the body is not complete: the connection must then end.
-Awaitable<bool> Session::send_chunks(std::string head, std::shared_ptr<BodySource> source) {
+Awaitable<bool> Session::send_chunks(std::string head, std::shared_ptr<BodySource> source, Lane lane) {
   bool open = co_await send(std::move(head), {});
   while (open && !state_.stopping) {
     auto piece = std::make_shared<schema::Result<std::string>>();
@@ -340,7 +380,7 @@ Awaitable<bool> Session::send_chunks(std::string head, std::shared_ptr<BodySourc
       *piece = source->next();
       return std::nullopt;
     };
-    const bool pulled = co_await pull(std::move(next));
+    const bool pulled = co_await pull(std::move(next), lane);
     if (!pulled) co_return false;
     if (!*piece) {
       state_.log(fmt::format("a response was cut off: {}", piece->error().describe()));

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -23,7 +24,7 @@ using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
 
 class Session;
 
-/// What the listener and its sessions share. Only the socket thread touches it, but for `pool`.
+/// What the listener and its sessions share. Only the socket thread touches it, but for the pools.
 struct ServerState {
   static constexpr std::size_t kReservedDescriptors = 256;  ///< database, jobs, outgoing requests
 
@@ -31,17 +32,22 @@ struct ServerState {
       : options(std::move(server_options)),
         handler(request_handler),
         pool(options.worker_threads, options.queue_limit),
+        urgent_pool(options.urgent_threads, options.queue_limit),
+        long_pool(options.long_threads, options.long_queue),
         connections({limits::connections_that_fit(options.max_connections, 1, kReservedDescriptors),
                      options.max_connections_per_address,
                      std::max(options.body_memory_bytes, options.max_body_bytes)}) {}
 
   ServerOptions options;
   Handler& handler;
-  WorkerPool pool;
+  WorkerPool pool, urgent_pool, long_pool;  ///< of the lanes
   limits::ConnectionTable connections;
   std::map<std::uint64_t, std::weak_ptr<Session>> sessions;
   bool stopping = false;
 
+  [[nodiscard]] WorkerPool& pool_of(Lane lane) {
+    return lane == Lane::urgent ? urgent_pool : lane == Lane::long_running ? long_pool : pool;
+  }
   void log(const std::string& message) const {
     if (options.log) options.log(message);
   }
@@ -57,11 +63,12 @@ class Session : public std::enable_shared_from_this<Session> {
 
   /// Serves until the connection ends. The caller keeps the session alive meanwhile.
   Awaitable<void> run();
-  /// Closes the connection when its deadline is over; a half-read request is told so first.
+  /// Closes the connection when its deadline is over; a half-read request is told so first. Long work is told
+  /// when its client has gone.
   void sweep(std::chrono::steady_clock::time_point now);
   /// Looks again at what a stream or a deferred answer waits for.
   void wake();
-  /// The server stops: idle connections close now, others after their answer.
+  /// The server stops: idle connections close now, others after their answer, and long work is told to end.
   void stop();
   void close();
 
@@ -71,11 +78,14 @@ class Session : public std::enable_shared_from_this<Session> {
   Awaitable<bool> serve_one();
   Awaitable<std::optional<Response>> read_head(RequestHead& head);
   Awaitable<std::optional<Response>> read_body(Request& request);
-  Awaitable<std::optional<Response>> on_pool(Work work);
-  Awaitable<bool> pull(Work work);
+  Awaitable<std::optional<Response>> admit(Request& request, Lane lane);
+  Awaitable<std::optional<Response>> answer_request(Request& request, Lane lane, bool admitted);
+  /// `next`: a further part of work that was taken before.
+  Awaitable<std::optional<Response>> on_pool(Work work, Lane lane = Lane::ordinary, bool next = false);
+  Awaitable<bool> pull(Work work, Lane lane = Lane::ordinary);
   Awaitable<Response> resolve(std::shared_ptr<Deferred> deferred);
   Awaitable<void> stream(Response response);
-  Awaitable<bool> send_chunks(std::string head, std::shared_ptr<BodySource> source);
+  Awaitable<bool> send_chunks(std::string head, std::shared_ptr<BodySource> source, Lane lane);
   Awaitable<bool> send(std::string head, std::string body);
   Awaitable<void> refuse(Response problem, bool with_body);
   Awaitable<void> linger();
@@ -97,6 +107,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::chrono::steady_clock::time_point deadline_;
   std::chrono::steady_clock::time_point entered_;  ///< the phase
   bool woken_ = false;
+  std::stop_source long_work_{std::nostopstate};  ///< while a long request is answered
 };
 
 }  // namespace driftgate::net

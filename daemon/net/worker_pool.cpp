@@ -1,5 +1,6 @@
 #include "daemon/net/worker_pool.hpp"
 
+#include <limits>
 #include <utility>
 
 namespace driftgate::net {
@@ -18,9 +19,17 @@ WorkerPool::~WorkerPool() {
 }
 
 bool WorkerPool::submit(std::function<void()> work) {
+  return take(std::move(work), queue_limit_);
+}
+
+bool WorkerPool::submit_next(std::function<void()> work) {
+  return take(std::move(work), std::numeric_limits<std::size_t>::max());
+}
+
+bool WorkerPool::take(std::function<void()> work, std::size_t queue_limit) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || queue_.size() >= queue_limit_) return false;
+    if (stopping_ || queue_.size() >= queue_limit) return false;
     queue_.push_back(std::move(work));
   }
   ready_.notify_one();

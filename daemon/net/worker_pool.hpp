@@ -19,8 +19,11 @@ class WorkerPool {
 
   /// False when the queue is full or the pool is stopping; the work is then not taken.
   [[nodiscard]] bool submit(std::function<void()> work);
+  /// The next part of work that was taken before: queued also where the queue is full.
+  [[nodiscard]] bool submit_next(std::function<void()> work);
 
  private:
+  bool take(std::function<void()> work, std::size_t queue_limit);
   void run();
   const std::size_t queue_limit_;
   std::mutex mutex_;

@@ -39,7 +39,7 @@ schema::EntryValue::Object body_of(const std::string& router, const route::Break
 }  // namespace
 
 void BreakerWatch::look() {
-  const auto report = context_.world.driver.health(position_);
+  const auto report = context_.world.driver.outages(position_);
   if (!report) {
     context_.outages.clear();
     // A data plane that is away is told of where its telemetry is read.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +19,17 @@ class Entries {
   /// than an entry before it gets that entry's time: the times of one transaction do not go back.
   schema::Result<std::int64_t> add(store::Tx& tx, schema::EntryDraft draft);
   [[nodiscard]] const std::vector<Event>& events() const { return events_; }
+  /// Without entries of its own, for the next of several changes in one transaction.
+  [[nodiscard]] Entries following() const {
+    Entries next;
+    next.latest_us_ = latest_us_;
+    return next;
+  }
+  /// Takes over what was appended after it.
+  void join(Entries&& later) {
+    std::ranges::move(later.events_, std::back_inserter(events_));
+    latest_us_ = later.latest_us_;
+  }
   [[nodiscard]] std::int64_t last() const {
     return events_.empty() ? -1 : static_cast<std::int64_t>(events_.back().seq);
   }

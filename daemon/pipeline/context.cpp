@@ -182,6 +182,24 @@ schema::Result<void> Context::commit_change(Live& live, Change change) {
   return {};
 }
 
+schema::Result<void> Context::commit_together(std::string_view what, std::vector<OfPromotion> changes) {
+  TRY(commit_rows(what, [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    for (auto& [live, change] : changes) {
+      auto own = entries.following();
+      if (live != nullptr) {
+        TRY(write_answered(tx, own, facts(*live), change));
+      } else {
+        for (const auto& work : change.rows) TRY(work(tx, own));
+      }
+      entries.join(std::move(own));
+    }
+    return {};
+  }));
+  for (auto& [live, change] : changes)
+    if (live != nullptr) adopt(*live, std::move(change));
+  return {};
+}
+
 schema::Result<void> Context::commit_or_retry(Live& live, Change change) {
   if (change.ends) return commit_end(live, std::move(change));
   auto done = commit_change(live, std::move(change));
@@ -274,7 +292,7 @@ void Context::schedule_retry(Live& live, const schema::Error& error) {
 
 schema::Result<bool> Context::apply_and_read_back(const route::ModelRoute& route) {
   TRY(world.driver.apply(route));
-  auto observed = TRY(world.driver.observe());
+  auto observed = TRY(world.driver.observe_model(route.model));
   return std::ranges::any_of(
       observed, [&](const route::ObservedRoute& held) { return !held.reverted && held.route == route; });
 }

@@ -96,6 +96,14 @@ class Context {
   /// Commits a change: it is copied into memory and its effects are queued when the COMMIT succeeded. An
   /// error leaves memory as it was.
   [[nodiscard]] schema::Result<void> commit_change(Live& live, Change change);
+  /// A change of a promotion; or, where that is null, rows alone.
+  struct OfPromotion {
+    Live* live = nullptr;
+    Change change;
+  };
+  /// Commits changes of different promotions in one transaction, each with its evidence: all or none. None of
+  /// them ends its promotion. An error leaves memory as it was.
+  [[nodiscard]] schema::Result<void> commit_together(std::string_view what, std::vector<OfPromotion> changes);
   /// As commit_change; after an error the promotion is read from the store again after a while and goes on
   /// from there. The end of a promotion that has traffic does not wait for its COMMIT (commit_urgent).
   schema::Result<void> commit_or_retry(Live& live, Change change);

@@ -13,7 +13,6 @@
 #include "daemon/pipeline/stages/canary_stage.hpp"
 #include "daemon/pipeline/stages/jobs.hpp"
 #include "daemon/pipeline/stages/rescoring.hpp"
-#include "daemon/pipeline/telemetry.hpp"
 #include "daemon/store/jobs.hpp"
 #include "daemon/store/look_up.hpp"
 
@@ -23,7 +22,6 @@ namespace {
 using schema::Stage;
 using store::PromotionState;
 
-constexpr std::size_t kWindowsPerRead = 16;
 /// Steps of the wall clock that are recorded within an hour; later ones add up until the next.
 constexpr int kMaxClockEntries = 120;
 constexpr std::int64_t kHourUs = 3'600'000'000;
@@ -64,7 +62,11 @@ void Coordinator::send_heartbeat() {
 /// Applies routes that the data plane does not hold and whose retry is due; then resumes what waited for
 /// them.
 void Coordinator::restore_routes() {
-  for (const auto& name : models_to_route(context_)) {
+  const auto names = models_to_route(context_);
+  if (names.size() > 1) ensure_routes_held(context_, names);
+  for (const auto& name : names) {
+    const auto& model = context_.models.at(name);
+    if (names.size() > 1 && !model.agreed) continue;  // it was just tried
     context_.effects.emplace_back(ApplyRoute{name});
     settle();
     const auto* const live = context_.holder(name);
@@ -89,37 +91,11 @@ void Coordinator::follow_breakers() {
   }
 }
 
-void Coordinator::acknowledge(const std::map<std::string, std::uint64_t>& stored) {
-  for (const auto& [router, number] : stored) (void)context_.world.driver.acknowledge({router, number});
-}
-
-/// Reads closed windows, each consumed in one transaction, and acknowledges what is stored.
 void Coordinator::read_telemetry() {
   const auto time = context_.now();
   if (time < next_telemetry_us_) return;
   next_telemetry_us_ = time + context_.world.settings.telemetry_ms * 1'000;
-  for (bool more = true; more;) {
-    auto windows = context_.world.driver.windows(last_window_, kWindowsPerRead);
-    if (!windows)
-      return context_.warn(fmt::format("telemetry cannot be read: {}", windows.error().describe()));
-    if (windows->empty()) return;
-    std::map<std::string, std::uint64_t> stored;  // of each router: two may serve while one follows the other
-    for (const auto& window : *windows) {
-      auto taken = take_window(context_, window);
-      settle();
-      if (!taken) {
-        return context_.warn(fmt::format("window {} of router {} is not stored yet: {}", window.number,
-                                         window.router_id, taken.error().describe()));
-      }
-      last_window_ = {window.router_id, window.number};
-      stored[window.router_id] = window.number;
-      ++windows_seen_;
-      others_seen_.first += window.others;
-      others_seen_.second += window.others_failed;
-    }
-    acknowledge(stored);
-    more = windows->size() == kWindowsPerRead;
-  }
+  telemetry_.read();
 }
 
 std::int64_t Coordinator::tick() {
@@ -137,6 +113,7 @@ std::int64_t Coordinator::tick() {
   }
   tick_guards(context_);
   settle();
+  store_guards(context_);
   schedules_.fire_due();
   reports_.put_due();
   settle();

@@ -12,7 +12,7 @@
 #include "daemon/pipeline/requests/scheduled_reports.hpp"
 #include "daemon/pipeline/router_losses.hpp"
 #include "daemon/pipeline/stages/step.hpp"
-#include "daemon/route/control/telemetry.hpp"
+#include "daemon/pipeline/telemetry.hpp"
 
 namespace driftgate::pipeline {
 
@@ -39,9 +39,11 @@ class Coordinator {
 
   [[nodiscard]] std::int64_t telemetry_age_ms() const;
   [[nodiscard]] bool routes_agree() const;
-  [[nodiscard]] std::size_t windows_seen() const { return windows_seen_; }
+  [[nodiscard]] std::size_t windows_seen() const { return telemetry_.windows_seen(); }
   /// Requests in these windows that are not judged, and those of them that failed.
-  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> others_seen() const { return others_seen_; }
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> others_seen() const {
+    return telemetry_.others_seen();
+  }
   /// Armed guards that alarm now, or whose order waits.
   [[nodiscard]] std::uint64_t guards_alarming() const;
   /// Armed guards whose contract asks for rescoring, and which have answers kept for it or not.
@@ -58,7 +60,6 @@ class Coordinator {
   void restore_routes();
   void follow_breakers();
   void read_telemetry();
-  void acknowledge(const std::map<std::string, std::uint64_t>& stored);
   void tick_promotion(const std::string& id);
   void retry(Live& live);
   // effects
@@ -83,9 +84,7 @@ class Coordinator {
   BreakerWatch breakers_{context_};
   ScheduledRequests schedules_{context_};
   ScheduledReports reports_{context_};
-  route::WindowPosition last_window_;
-  std::uint64_t windows_seen_ = 0;
-  std::pair<std::uint64_t, std::uint64_t> others_seen_{0, 0};
+  Telemetry telemetry_{context_, [this] { settle(); }};
   std::int64_t next_telemetry_us_ = 0, next_heartbeat_us_ = 0, next_breakers_us_ = 0;
   std::int64_t wall_offset_us_ = 0, clock_hour_us_ = 0;
   int clock_entries_ = 0;  ///< since clock_hour_us_

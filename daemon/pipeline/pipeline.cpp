@@ -1,6 +1,7 @@
 #include "daemon/pipeline/pipeline.hpp"
 
 #include <atomic>
+#include <deque>
 #include <list>
 
 #include "daemon/net/url.hpp"
@@ -28,6 +29,7 @@ namespace {
 
 using schema::ErrorCode;
 
+constexpr std::size_t kLookers = 8;              ///< so many engines of guards are looked at at the same time
 constexpr std::int64_t kIdleUs = 3'600'000'000;  ///< the helper thread has no timer
 
 /// Who listens. Callbacks run under the lock, so that none runs after its subscription's end.
@@ -80,7 +82,9 @@ class PipelineImpl final : public Pipeline {
             std::move(parts.router_mark)),
         settings_(parts.settings),
         lists_(runner_, settings_.blackouts),
-        coordinator_(world(std::move(parts))) {}
+        coordinator_(world(std::move(parts))) {
+    for (std::size_t i = 0; i < kLookers; ++i) lookers_.emplace_back(threaded_);
+  }
 
   ~PipelineImpl() override { stop(); }
 
@@ -89,7 +93,8 @@ class PipelineImpl final : public Pipeline {
       post([this, done = std::move(done)] { coordinator_.job_done(done); });
     });
     if (threaded_) helper_.run([] { return kIdleUs; });
-    if (threaded_) looker_.run([] { return kIdleUs; });
+    for (auto& looker : lookers_)
+      if (threaded_) looker.run([] { return kIdleUs; });
     auto started = coordinator_.start();
     if (started && threaded_) loop_.run([this] { return coordinator_.tick(); });
     return started;
@@ -100,7 +105,7 @@ class PipelineImpl final : public Pipeline {
     runner_.on_done({});
     loop_.stop();
     helper_.stop();
-    looker_.stop();
+    for (auto& looker : lookers_) looker.stop();
   }
 
   void router_replaced(route::RouterLoss loss, std::function<void()> recorded) override {
@@ -244,12 +249,13 @@ class PipelineImpl final : public Pipeline {
     return look_up(store_, report_view, id, stage);
   }
 
-  schema::Result<View> what_if(const std::string& id, std::string_view text) override {
+  schema::Result<View> what_if(const std::string& id, std::string_view text,
+                               const std::stop_token& stop) override {
     const auto report = schema::parse_contract(text, "contract");
     if (!report.contract) {
       return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "contract"));
     }
-    return pipeline::what_if(store_, id, *report.contract);
+    return pipeline::what_if(store_, id, *report.contract, stop);
   }
 
   schema::Result<Page> contracts(const PageRequest& page) override {
@@ -324,8 +330,10 @@ class PipelineImpl final : public Pipeline {
         .offload = [this](std::function<void()> work,
                           std::function<void()> then) { offload(helper_, std::move(work), std::move(then)); },
         .health = std::move(health),
-        .look = [this](std::function<void()> work,
-                       std::function<void()> then) { offload(looker_, std::move(work), std::move(then)); },
+        .look =
+            [this](std::function<void()> work, std::function<void()> then) {
+              offload(idlest_looker(), std::move(work), std::move(then));
+            },
         .probe = std::move(probe),
         .identify = std::move(identify),
         .rescore = std::move(rescore),
@@ -364,8 +372,15 @@ class PipelineImpl final : public Pipeline {
     return jobs::rescore_next(kept, reference, served, settings_.outgoing);
   }
 
-  /// One work at a time on each helper: evaluations of several models queue behind each other, and so do
-  /// looks at engines.
+  /// In turn, but for those behind an engine that hangs. The loop alone asks.
+  Loop& idlest_looker() {
+    auto* idlest = &lookers_[next_looker_++ % kLookers];
+    for (auto& looker : lookers_)
+      if (looker.queued() < idlest->queued()) idlest = &looker;
+    return *idlest;
+  }
+
+  /// One work at a time on each helper: evaluations of several models queue behind each other.
   void offload(Loop& helper, std::function<void()> work, std::function<void()> then) {
     if (!threaded_) {
       work();
@@ -444,7 +459,8 @@ class PipelineImpl final : public Pipeline {
   PromotionLists lists_;
   Loop loop_{threaded_};
   Loop helper_{threaded_};
-  Loop looker_{threaded_};  ///< for looks at the engines of guards, which may hang
+  std::deque<Loop> lookers_;  ///< for looks at the engines of guards, which may hang
+  std::size_t next_looker_ = 0;
   Coordinator coordinator_;
 };
 

@@ -12,6 +12,8 @@ namespace driftgate::pipeline {
 /// Makes the data plane hold the model's desired route, and records that it was read back. True when it holds
 /// it; else it is tried again later.
 bool ensure_route_held(Context& context, const std::string& model);
+/// The same of many at once: one request to the data plane, one look at what it holds, one transaction.
+void ensure_routes_held(Context& context, const std::vector<std::string>& names);
 /// Checks that the data plane still holds what is desired: it may have reverted or been restarted.
 void check_routes_held(Context& context);
 /// Routes that name this base URL are applied once more: what its engine asks for has changed.

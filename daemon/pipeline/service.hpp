@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -218,8 +219,9 @@ class Service {
   /// A stage's report (verdicts, bounds, slices, worst rows) as JSON; the newest attempt.
   virtual schema::Result<View> report(const std::string& promotion, const std::string& stage) = 0;
   /// The promotion's stored evidence decided again under the contract `text` (what_if.hpp); nothing runs and
-  /// nothing changes. `invalid_document` as in register_contract.
-  virtual schema::Result<View> what_if(const std::string& promotion, std::string_view text) = 0;
+  /// nothing changes. `invalid_document` as in register_contract; `unavailable` once `stop` is requested.
+  virtual schema::Result<View> what_if(const std::string& promotion, std::string_view text,
+                                       const std::stop_token& stop = {}) = 0;
 
   virtual schema::Result<Page> contracts(const PageRequest& page) = 0;
   virtual schema::Result<Page> kernels(const PageRequest& page) = 0;

@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/coordinator.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/machine/routes.hpp"
 #include "daemon/route/table/route_json.hpp"
+#include "daemon/route/table/route_table.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/models.hpp"
 #include "daemon/store/registry/routes.hpp"
@@ -15,23 +17,21 @@
 namespace driftgate::pipeline {
 namespace {
 
-constexpr std::int64_t kMaxModels = 10'000;
+using Observed = std::map<std::string, route::ObservedRoute>;  ///< by model
 
 /// The candidate's share as the data plane has it, 0 when it cannot be read or is another candidate.
-std::uint32_t observed_share(const std::vector<route::ObservedRoute>& observed,
-                             const route::ModelRoute& desired) {
-  const auto found =
-      std::ranges::find_if(observed, [&](const auto& held) { return held.route.model == desired.model; });
-  if (found == observed.end() || found->reverted || !desired.candidate ||
-      found->route.candidate != desired.candidate)
+std::uint32_t observed_share(const Observed& observed, const route::ModelRoute& desired) {
+  const auto found = observed.find(desired.model);
+  if (found == observed.end() || found->second.reverted || !desired.candidate ||
+      found->second.route.candidate != desired.candidate)
     return 0;
-  return found->route.candidate_bp;
+  return found->second.route.candidate_bp;
 }
 
 /// Takes one model's lock; its desired share becomes the smaller of what was desired and what is held.
 schema::Result<ModelState> take_lock(store::Tx& tx, Entries& entries, const std::string& name,
-                                     const std::string& owner,
-                                     const std::vector<route::ObservedRoute>& observed, std::int64_t now_us) {
+                                     const std::string& owner, const Observed& observed,
+                                     std::int64_t now_us) {
   auto epoch = TRY(store::take_model_lock(tx, name, owner, now_us));
   auto stored = TRY(store::find_desired_route(tx, name));
   if (!stored)
@@ -58,14 +58,17 @@ schema::Result<void> Coordinator::read_blackouts() {
 
 schema::Result<void> Coordinator::take_locks() {
   auto& world = context_.world;
-  auto names = TRY(look_up(world.store, store::list_models, "", kMaxModels));
+  auto names =
+      TRY(look_up(world.store, store::list_models, "", static_cast<std::int64_t>(route::kMaxModels)));
   const auto held = world.driver.observe();
   if (!held) {
     context_.warn(
         fmt::format("the data plane cannot be read at the start: {}; candidates get no traffic until it can",
                     held.error().describe()));
   }
-  const auto observed = held ? *held : std::vector<route::ObservedRoute>{};
+  Observed observed;
+  if (held)
+    for (const auto& route : *held) observed.emplace(route.route.model, route);
   std::map<std::string, ModelState, std::less<>> models;
   TRY(
       context_.commit_rows("start daemon", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {

@@ -1,12 +1,72 @@
 #pragma once
 
-#include "daemon/pipeline/context.hpp"
-#include "daemon/route/control/telemetry.hpp"
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/pipeline/window_change.hpp"
 
 namespace driftgate::pipeline {
 
-/// Consumes one closed window in one transaction, with the decision that follows from it; idempotent by its
-/// number. An error: it is to be read again. What a gap or a dropped observation breaks is the measurement.
-[[nodiscard]] schema::Result<void> take_window(Context& context, const route::Window& window);
+/// Closed windows on their way from the data plane into the store. Those that came together are decided one
+/// by one and committed in one transaction, at most one of each model; a decision that ends a promotion is
+/// committed at once and alone. A window that cannot be taken now waits in memory and holds up its own model
+/// alone: the router's watermark and what is acknowledged stay below it. Belongs to the loop's thread.
+class Telemetry {
+ public:
+  /// `settle` carries out what follows from a commit.
+  Telemetry(Context& context, std::function<void()> settle) : context_(context), settle_(std::move(settle)) {}
+
+  /// Reads closed windows, consumes them and acknowledges what is stored.
+  void read();
+  [[nodiscard]] std::size_t windows_seen() const { return windows_seen_; }
+  /// Requests in these windows that are not judged, and those of them that failed.
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> others_seen() const { return others_seen_; }
+
+ private:
+  struct Waiting {
+    route::Window window;
+    bool noted = false;  ///< by note_window
+    bool done = false;   ///< stored: to be forgotten
+  };
+  struct Decided {
+    Waiting* waiting = nullptr;
+    WindowChange change;
+  };
+  struct Router {
+    std::uint64_t read = 0;          ///< up to here windows are stored or wait
+    std::uint64_t acknowledged = 0;  ///< to the data plane
+  };
+
+  bool fetch();
+  void consume();
+  std::vector<Waiting*> next_batch();
+  void take(std::vector<Waiting*> batch);
+  schema::Result<std::vector<Consumed>> read_consumed(const std::vector<Waiting*>& batch);
+  void commit_alone(Decided decided);
+  void commit_together(std::vector<Decided> decided);
+  Work put_watermarks(const std::set<const Waiting*>& done) const;
+  [[nodiscard]] std::uint64_t watermark(const std::string& router,
+                                        const std::set<const Waiting*>& done) const;
+  void committed(Decided& decided);
+  void refused(Decided& decided, const schema::Error& error);
+  void warn_not_stored(const route::Window& window, const schema::Error& error);
+  void acknowledge();
+
+  Context& context_;
+  std::function<void()> settle_;
+  route::WindowPosition last_;
+  std::deque<Waiting> waiting_;               ///< in the order in which they were read
+  std::set<std::string, std::less<>> stuck_;  ///< models whose next window could not be taken in this read
+  std::map<std::string, Router, std::less<>> routers_;
+  std::size_t windows_seen_ = 0;
+  std::pair<std::uint64_t, std::uint64_t> others_seen_{0, 0};
+};
 
 }  // namespace driftgate::pipeline

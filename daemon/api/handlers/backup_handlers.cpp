@@ -61,6 +61,7 @@ void add_backup_routes(std::vector<Route>& list) {
       .post("/v1/backups", "makeBackup", "Copy the database and the signed head into the backup folder",
             Scope::operator_, post_backup)
       .body("BackupRequest")
+      .lane(net::Lane::long_running)
       .answer(201, "Backup", "made");
 }
 

@@ -25,6 +25,7 @@ Reply bundle_response(Context& context, const Call& call, evidence::BundleReques
                       const std::string& what) {
   const auto older = TRY(number_of(call, "older"));
   request.older_size = older;
+  request.stop = call.request.stop;
   TRY(context.evidence.find_bundle(request));
   TRY(context.evidence.note_read(call.principal.name, what));
   auto source = TRY(context.evidence.bundle(request));
@@ -109,6 +110,7 @@ void add_evidence_routes(std::vector<Route>& list) {
            "All entries between two times, as a bundle that can be verified", Scope::auditor, export_evidence)
       .times()
       .query("older", "integer", kOlderText)
+      .lane(net::Lane::long_running)
       .answer(200, "", "JSON Lines, sent as they are made", "application/jsonl");
   evidence
       .get("/v1/promotions/{id}/bundle", "getBundle",
@@ -116,6 +118,7 @@ void add_evidence_routes(std::vector<Route>& list) {
            Scope::auditor, get_bundle)
       .query("older", "integer", kOlderText)
       .query("tables", "boolean", "add measurement tables and reports")
+      .lane(net::Lane::long_running)
       .answer(200, "", "JSON Lines, sent as they are made", "application/jsonl");
   evidence.get("/v1/evidence/{seq}", "getEntry", "The exact bytes of one entry", Scope::auditor, get_entry)
       .answer(200, "Entry", "the entry");

@@ -62,6 +62,7 @@ void add_contract_text_routes(std::vector<Route>& list) {
   contracts
       .get("/v1/contracts/{contract}/explain", "explainContract",
            "What a contract demands, in words, beside its text", Scope::viewer, explain_contract)
+      .lane(net::Lane::long_running)
       .answer(200, "ContractExplanation", "the explanation");
   contracts
       .get("/v1/contracts/{contract}/diff", "diffContracts", "What became stricter or looser, is new or gone",

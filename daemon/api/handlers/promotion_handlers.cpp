@@ -36,7 +36,7 @@ Reply get_report(Context& context, const Call& call) {
 }
 
 Reply what_if(Context& context, const Call& call) {
-  return view_response(context.service.what_if(call.path[0], call.request.body));
+  return view_response(context.service.what_if(call.path[0], call.request.body, call.request.stop));
 }
 
 Reply approve_promotion(Context& context, const Call& call) {
@@ -88,12 +88,13 @@ void add_intervention_routes(RouteGroup& promotions) {
     std::string_view path, id, summary;
     HandlerFunction handler;
     std::string_view body = "InterventionRequest";
+    net::Lane lane = net::Lane::ordinary;
   };
   const Intervention interventions[] = {
       {"/v1/promotions/{id}/abort", "abortPromotion", "End it, with the candidate at 0% traffic first",
-       by_order<&Service::abort>},
+       by_order<&Service::abort>, "InterventionRequest", net::Lane::urgent},
       {"/v1/promotions/{id}/rollback", "rollbackPromotion", "Restore the previous version and set a hold",
-       by_order<&Service::rollback>},
+       by_order<&Service::rollback>, "InterventionRequest", net::Lane::urgent},
       {"/v1/promotions/{id}/pause", "pausePromotion", "Freeze the traffic shares; harm tests continue",
        by_order<&Service::pause>},
       {"/v1/promotions/{id}/resume", "resumePromotion",
@@ -105,6 +106,7 @@ void add_intervention_routes(RouteGroup& promotions) {
     promotions.post(it.path, it.id, it.summary, Scope::operator_, it.handler)
         .body(it.body)
         .idempotent()
+        .lane(it.lane)
         .answer(200, "Promotion", "the promotion as it is now");
 }
 
@@ -139,6 +141,7 @@ void add_promotion_routes(std::vector<Route>& list) {
             what_if)
       .body("ContractDocument")
       .yaml()
+      .lane(net::Lane::long_running)
       .answer(200, "Document", "which verdicts change, by stage");
   promotions
       .get("/v1/promotions/{id}/events", "streamPromotion",

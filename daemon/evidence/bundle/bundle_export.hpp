@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "daemon/evidence/bundle/dsse.hpp"
@@ -18,6 +19,7 @@ struct BundleRequest {
   std::int64_t to_us = 0;                     ///< exclusive
   std::optional<std::uint64_t> older_size{};  ///< of a head seen before: adds the proof that it is extended
   bool with_tables = false;                   ///< adds measurement tables, reports and approved evidence
+  std::stop_token stop{};                     ///< nobody waits for it any more, while it is verified
 };
 
 /// A bundle, made piece by piece as it is sent: JSON Lines, see docs/evidence.md. All is read at the one tree

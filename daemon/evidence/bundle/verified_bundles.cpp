@@ -68,15 +68,15 @@ Result<std::unique_ptr<BundleExport>> VerifiedBundles::open(const BundleRequest&
                          kMaxVerifying);
   }
   auto bundle = TRY(BundleExport::open(store_, heads_, signer_, request));
-  const auto verified = verify(*bundle);
+  const auto verified = verify(*bundle, request.stop);
   if (!verified) {
-    log_error_(verified.error().describe());
+    if (!request.stop.stop_requested()) log_error_(verified.error().describe());
     return std::unexpected(verified.error());
   }
   return bundle->again();
 }
 
-Result<void> VerifiedBundles::verify(BundleExport& bundle) const {
+Result<void> VerifiedBundles::verify(BundleExport& bundle, const std::stop_token& stop) const {
   auto head = TRY(head_key(heads_.verifier_key()));
   VerifyOptions options;
   options.running = true;
@@ -84,6 +84,8 @@ Result<void> VerifiedBundles::verify(BundleExport& bundle) const {
                         {.use = KeyUse::attestation, .name = signer_.name(), .key = signer_.public_key()}};
   BundleVerifier verifier(options);
   for (bool more = true; more;) {
+    if (stop.stop_requested())
+      return schema::fail(ErrorCode::unavailable, "nobody waits for this bundle any more: it was stopped");
     auto piece = TRY(bundle.next());
     more = !piece.empty() && take_lines(verifier, piece);
   }

@@ -25,12 +25,12 @@ class VerifiedBundles {
   /// Errors of BundleExport::open, without verifying anything.
   [[nodiscard]] Result<void> find(const BundleRequest& request) const;
   /// Errors of BundleExport::open; `corrupt` with the findings when the bundle does not verify; `unavailable`
-  /// while kMaxVerifying others are verified. The export itself fails at its end, which it then lacks, when it
-  /// is not the bundle that was verified.
+  /// while kMaxVerifying others are verified, and once the request is stopped. The export itself fails at its
+  /// end, which it then lacks, when it is not the bundle that was verified.
   [[nodiscard]] Result<std::unique_ptr<BundleExport>> open(const BundleRequest& request);
 
  private:
-  [[nodiscard]] Result<void> verify(BundleExport& bundle) const;
+  [[nodiscard]] Result<void> verify(BundleExport& bundle, const std::stop_token& stop) const;
 
   store::Store& store_;
   HeadPublisher& heads_;

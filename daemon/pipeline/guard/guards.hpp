@@ -51,7 +51,13 @@ void use_guard_facts(Context& context, const UseGuardFacts& found);
 void give_back(Context& context, const std::string& model, const std::string& actor,
                const std::string& reason);
 
-/// Writes the guard's row with entries; into memory when the COMMIT succeeded.
+/// Writes what guards have seen and is not stored yet, in one transaction: hundreds of them look at their
+/// engines several times a minute each. At the end of each tick, so that a crash loses the looks since the
+/// tick before, as if they had not been made.
+void store_guards(Context& context);
+
+/// Writes the guard's row with entries; into memory when the COMMIT succeeded. Without entries the row is
+/// kept in memory for store_guards.
 bool commit_guard(Context& context, LiveGuard& guard, store::GuardRow row,
                   const std::vector<schema::EntryDraft>& entries);
 /// The entries of alarms on clauses that were raised and have cleared; `what` is "traffic" or "rescoring".

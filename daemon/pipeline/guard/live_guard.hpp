@@ -76,6 +76,7 @@ struct LiveGuard {
   std::int64_t next_probe_us = 0, next_identity_us = 0;
   std::int64_t retry_at_us = 0;  ///< an order is carried out, or the guard read again, not before
   std::uint32_t failures = 0;    ///< of an order, in a row
+  bool unsaved = false;          ///< `row` says more than the store: see store_guards
   bool asking = false;           ///< a look at its engine will come back
   bool acting = false;           ///< what an order needs is being looked at beside the loop
 };

@@ -90,6 +90,12 @@ void ask_identity(Context& context, LiveGuard& guard) {
 
 bool commit_guard(Context& context, LiveGuard& guard, store::GuardRow row,
                   const std::vector<schema::EntryDraft>& entries) {
+  // Without evidence there is nothing that must be durable with it: see store_guards.
+  if (entries.empty()) {
+    guard.row = std::move(row);
+    guard.unsaved = true;
+    return true;
+  }
   const auto done =
       context.commit_rows("guard", [&](store::Tx& tx, Entries& written) -> schema::Result<void> {
         for (const auto& entry : entries) TRY(add_entry(tx, written, entry));
@@ -98,6 +104,7 @@ bool commit_guard(Context& context, LiveGuard& guard, store::GuardRow row,
       });
   if (done) {
     guard.row = std::move(row);
+    guard.unsaved = false;
     return true;
   }
   context.warn(fmt::format("what the guard of {} has seen is not stored: {}", guard.row.model,
@@ -380,6 +387,21 @@ void tick_guards(Context& context) {
     tick_guard(context, *guard);
     tick_rescoring(context, *guard);
   }
+}
+
+void store_guards(Context& context) {
+  std::vector<LiveGuard*> unsaved;
+  for (const auto& [model, guard] : context.guards)
+    if (guard->unsaved) unsaved.push_back(guard.get());
+  if (unsaved.empty()) return;
+  const auto done = context.commit_rows("guards", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
+    for (const auto* guard : unsaved) TRY(store::update_guard(tx, guard->row));
+    return {};
+  });
+  if (!done)
+    return context.warn(fmt::format("what {} guards have seen is not stored yet: {}", unsaved.size(),
+                                    done.error().describe()));
+  for (auto* guard : unsaved) guard->unsaved = false;
 }
 
 void use_guard_look(Context& context, const UseGuardLook& done) {

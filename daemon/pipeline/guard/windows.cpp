@@ -115,6 +115,7 @@ void finish_guard_window(Context& context, const GuardStep& step, bool committed
     return;
   }
   found->second->row = *step.row;
+  found->second->unsaved = false;
   found->second->orders = step.orders;
   if (step.orders.pending) context.effects.emplace_back(ActOnGuard{step.model});
 }

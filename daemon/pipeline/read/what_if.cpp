@@ -333,7 +333,7 @@ std::vector<std::string> not_begun(const schema::Contract& contract, const std::
 }  // namespace
 
 schema::Result<View> what_if(store::Store& store, const std::string& promotion,
-                             const schema::Contract& contract) {
+                             const schema::Contract& contract, const std::stop_token& stop) {
   std::string before;
   auto stored = TRY(store.read([&](store::Reader& reader) -> schema::Result<std::vector<StoredStage>> {
     auto row = TRY(store::get_promotion(reader, promotion));
@@ -350,6 +350,8 @@ schema::Result<View> what_if(store::Store& store, const std::string& promotion,
   for (const StoredStage& stage : stored) {
     const auto name = schema::stage_from_name(stage.key.stage);
     if (!name) continue;
+    if (stop.stop_requested())
+      return schema::fail(ErrorCode::unavailable, "nobody waits for this what-if any more: it was stopped");
     auto again = TRY(decide_again(stage, *name, contract));
     stages.push_back(stage_json(stage, again));
     verdict = worse(verdict, verdict_after(stage, again));

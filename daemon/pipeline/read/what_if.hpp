@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stop_token>
 #include <string>
 
 #include "daemon/pipeline/service.hpp"
@@ -14,11 +15,13 @@ namespace driftgate::pipeline {
 /// same limit keep their verdict, a latency clause is held against the new limit by the recorded confidence
 /// limits, and every other one is an error that says so. Quantile clauses whose limit was not counted when
 /// the table was made are errors too.
-/// What would pass is inconclusive when the contract demands a stage that the promotion never began.
+/// `stop` is looked at between two stages: then it is `unavailable`. What would pass is inconclusive when the
+/// contract demands a stage that the promotion never began.
 /// {"promotion", "contract": {"before", "after"}, "verdict", "not_begun": [stage…], "stages": [{"stage",
 /// "attempt", "before", "after", "changes": [{"clause", "slice", "before", "after", "message"}], "same",
 /// "notes"}]}.
 [[nodiscard]] schema::Result<View> what_if(store::Store& store, const std::string& promotion,
-                                           const schema::Contract& contract);
+                                           const schema::Contract& contract,
+                                           const std::stop_token& stop = {});
 
 }  // namespace driftgate::pipeline

@@ -11,6 +11,7 @@
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/read/views.hpp"
 #include "daemon/pipeline/requests/data_plane.hpp"
+#include "daemon/route/table/route_table.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/kernels.hpp"
 #include "daemon/store/registry/models.hpp"
@@ -137,6 +138,11 @@ void start_promotion(Context& context, Live& live, Start start) {
 schema::Result<std::string> create_model(Context& context, const std::string& actor,
                                          const ModelRequest& request) {
   TRY(schema::check_name(request.name, "a model's name", "/name"));
+  if (context.models.size() >= route::kMaxModels && !context.models.contains(request.name)) {
+    return schema::fail(ErrorCode::limit_exceeded,
+                        fmt::format("this daemon has {} models, which is its limit", context.models.size()),
+                        "/name");
+  }
   auto engine = TRY(look_up(context.world.store, store::find_engine, request.engine));
   if (!engine) return unregistered("engine", request.engine, "/engine");
   const auto can = context.world.driver.capabilities();

@@ -19,6 +19,11 @@ void TrafficRate::add(const route::Window& window) {
   }
   windows_.push_back(std::move(seen));
   if (windows_.size() > kWindows) windows_.pop_front();
+  // A model at rest has no windows for a while: what came before that says nothing of now.
+  std::int64_t longest_us = 0;
+  for (const auto& one : windows_) longest_us = std::max(longest_us, one.end_us - one.start_us);
+  const auto oldest_us = windows_.back().end_us - static_cast<std::int64_t>(kWindows) * longest_us;
+  while (windows_.front().end_us < oldest_us) windows_.pop_front();
 }
 
 double TrafficRate::per_second(std::uint64_t requests) const {

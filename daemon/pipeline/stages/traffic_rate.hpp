@@ -9,7 +9,8 @@
 
 namespace driftgate::pipeline {
 
-/// Requests per second of one model over its last telemetry windows, in all and by slice.
+/// Requests per second of one model over its last telemetry windows, in all and by slice. Windows that are
+/// older than kWindows of the longest of them do not count.
 class TrafficRate {
  public:
   static constexpr std::size_t kWindows = 12;  ///< a minute at the usual 5 s

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "daemon/base/json_members.hpp"
 #include "daemon/route/control/frame.hpp"
@@ -25,7 +26,7 @@ namespace {
 using nlohmann::json;
 using Answer = schema::Result<std::string>;
 
-constexpr std::size_t kMaxWindowsBytes = kMaxFrameBytes * 3 / 4;  // of one answer, the first window aside
+constexpr std::size_t kMaxListBytes = kMaxFrameBytes * 3 / 4;  // of one answer, its first element aside
 
 std::string ok() {
   return R"({"ok":true})";
@@ -92,7 +93,8 @@ schema::Result<void> keep_files(RouterCore& core) {
   return keep_access(core);
 }
 
-Answer apply(RouterCore& core, const json& request) {
+/// Puts one route in force, without keeping it.
+schema::Result<void> put_in_force(RouterCore& core, const json& request) {
   if (!request.contains("route")) return bad("missing 'route'");
   const auto route = TRY(route_from_json(request["route"]));
   TRY(core.routes.check(route));  // a daemon that is fenced off changes nothing of what engines are shown
@@ -104,20 +106,62 @@ Answer apply(RouterCore& core, const json& request) {
   TRY(core.routes.apply(route, RouteTable::Time::clock::now()));
   spdlog::info("router: model {} epoch {} revision {} candidate_bp {} mirror_bp {} stage {}", route.model,
                route.epoch, route.revision, route.candidate_bp, route.mirror_bp, route.stage_key);
-  // In force before it is kept: a share taken away must not wait for a disk.
-  auto settled = core.plane ? core.plane->settle(route.model) : schema::Result<void>{};
-  auto kept = keep_files(core);
-  if (!settled) return std::unexpected(settled.error());
-  if (!kept)
-    return schema::wrap(kept.error(),
-                        "the route is in force, but it would not survive a restart of the router");
+  return core.plane ? core.plane->settle(route.model) : schema::Result<void>{};
+}
+
+/// Each route in force before they are kept: a share taken away must not wait for a disk.
+schema::Result<void> apply_each(RouterCore& core, std::span<const json> requests) {
+  schema::Result<void> applied;
+  const auto before = core.routes.changes();
+  for (const auto& request : requests) {
+    auto done = put_in_force(core, request);
+    if (applied && !done) applied = std::move(done);
+  }
+  if (core.routes.changes() == before) return applied;  // all were refused
+  const auto kept = keep_files(core);
+  if (!applied || kept) return applied;
+  return schema::wrap(kept.error(),
+                      "the route is in force, but it would not survive a restart of the router");
+}
+
+Answer apply(RouterCore& core, const json& request) {
+  TRY(apply_each(core, {&request, 1}));
   return ok();
 }
 
-Answer observe(RouterCore& core) {
+/// Many routes that are kept once; the first refusal is the answer, and the others are in force.
+Answer apply_all(RouterCore& core, const json& request) {
+  const auto* routes = base::member(request, "routes");
+  if (routes == nullptr || !routes->is_array()) return bad("missing 'routes'");
+  const std::vector<json> all(routes->begin(), routes->end());
+  TRY(apply_each(core, all));
+  return ok();
+}
+
+/// Of one model; or of all, in pages, and nothing of them to who names the version that still holds.
+Answer observe(RouterCore& core, const json& request) {
+  const auto version = core.observed_version();
+  if (!version.empty() && base::maybe_text_at(request, "unless") == version)
+    return ok_with({{"unchanged", true}});
+  const auto model = base::maybe_text_at(request, "model");
+  const auto after = base::text_at(request, "after");
   auto routes = json::array();
-  for (const auto& observed : core.observe()) routes.push_back(to_json(observed));
-  return ok_with({{"routes", std::move(routes)}});
+  json answer{{"version", version}};
+  std::size_t bytes = 0;
+  std::string last;
+  for (const auto& observed : model ? core.observe(*model) : core.observe()) {
+    if (!after.empty() && observed.route.model <= after) continue;
+    auto one = to_json(observed);
+    bytes += dumped(one).size() + 1;
+    if (!routes.empty() && bytes > kMaxListBytes) {
+      answer["next"] = last;
+      break;
+    }
+    last = observed.route.model;
+    routes.push_back(std::move(one));
+  }
+  answer["routes"] = std::move(routes);
+  return ok_with(std::move(answer));
 }
 
 /// True when the caller's window number is one of this process.
@@ -140,7 +184,7 @@ Answer windows(RouterCore& core, const json& request) {
   for (const auto& window : core.ledger.windows(own_number(core, request) ? *after : 0, *limit)) {
     const auto one = window_to_text(*window);
     if (text.size() > empty) {
-      if (text.size() + one.size() > kMaxWindowsBytes) break;
+      if (text.size() + one.size() > kMaxListBytes) break;
       text += ',';
     }
     text += one;
@@ -159,8 +203,9 @@ Answer acknowledge(RouterCore& core, const json& request) {
 Answer health(RouterCore& core, const json& request) {
   const auto after = unsigned_at(request, "after");
   if (!after) return bad("missing 'after'");
+  const auto* alone = base::member(request, "outages_alone");
   const auto report = core.engines.report(core.ledger.router_id(), own_number(core, request) ? *after : 0,
-                                          RouteTable::Time::clock::now());
+                                          RouteTable::Time::clock::now(), alone != nullptr && *alone == true);
   return ok_with({{"health", to_json(report)}});
 }
 
@@ -239,7 +284,8 @@ Answer dispatch(RouterCore& core, const json& request, ControlEffects& effects) 
   const auto op = base::maybe_text_at(request, "op");
   if (!op) return bad("missing 'op'");
   if (*op == "apply") return apply(core, request);
-  if (*op == "observe") return observe(core);
+  if (*op == "apply_all") return apply_all(core, request);
+  if (*op == "observe") return observe(core, request);
   if (*op == "heartbeat") {
     core.routes.heartbeat(RouteTable::Time::clock::now());
     return ok();

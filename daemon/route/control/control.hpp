@@ -16,8 +16,9 @@ struct ControlEffects {
 };
 
 /// The answer to one control request, both JSON. Requests are {"op": NAME, …} with op one of apply,
-/// observe, heartbeat, windows, acknowledge, health, spool_path, drop_spool, capabilities, listeners,
-/// retire, resume, shutdown; answers are {"ok": true, …} or {"ok": false, "error": {"code", "message"}}.
+/// apply_all, observe, heartbeat, windows, acknowledge, health, spool_path, drop_spool, capabilities,
+/// listeners, retire, resume, shutdown; answers are {"ok": true, …} or {"ok": false, "error": {"code",
+/// "message"}}.
 [[nodiscard]] std::string answer_control(RouterCore& core, std::string_view request, ControlEffects& effects);
 
 }  // namespace driftgate::route

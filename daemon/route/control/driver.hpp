@@ -36,8 +36,22 @@ class Driver {
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
   /// Replaces the route of `route.model`. `conflict` when the data plane holds a newer epoch.
   virtual schema::Result<void> apply(const ModelRoute& route) = 0;
+  /// Applies each of them, also behind one that was refused; the first error. Hundreds of routes cost one
+  /// durable write of the data plane's state and not one each.
+  virtual schema::Result<void> apply_all(const std::vector<ModelRoute>& routes) {
+    schema::Result<void> done;
+    for (const auto& route : routes) {
+      auto applied = apply(route);
+      if (done && !applied) done = std::move(applied);
+    }
+    return done;
+  }
   /// Every route as the data plane holds it now.
   virtual schema::Result<std::vector<ObservedRoute>> observe() = 0;
+  /// The same of one model; a data plane may tell more than that.
+  virtual schema::Result<std::vector<ObservedRoute>> observe_model(const std::string& /*model*/) {
+    return observe();
+  }
   /// Renews the lease of candidates: without a heartbeat it expires, and they get no more traffic.
   virtual schema::Result<void> heartbeat() = 0;
   /// Closed windows behind `after`, oldest first, at most `limit`; from the first when the data plane is not
@@ -50,6 +64,8 @@ class Driver {
   /// the data plane is not the process of `after`. Nothing of either from a data plane that does not watch
   /// engines.
   virtual schema::Result<HealthReport> health(const WindowPosition& after) = 0;
+  /// The same without engines whose breaker is closed, for a look several times a second.
+  virtual schema::Result<HealthReport> outages(const WindowPosition& after) { return health(after); }
   /// The spool file with the pairs of a stage, complete (flushed), or `not_found`; `conflict` while mirrored
   /// requests of the stage are in flight: ask again.
   virtual schema::Result<std::string> spool_path(const std::string& stage_key) = 0;

@@ -23,6 +23,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::milliseconds kPeerDeadline{1'000};
+constexpr std::size_t kMaxRoutesAtOnce = 256;              // in one request
+constexpr std::size_t kMaxListBytes = kMaxFrameBytes / 2;  // of these routes, the first aside
 
 std::unexpected<schema::Error> strange(std::string_view what) {
   return schema::failf(schema::ErrorCode::internal,
@@ -178,15 +180,112 @@ schema::Result<void> RouterDriver::apply(const ModelRoute& route) {
   return applied;
 }
 
+schema::Result<void> RouterDriver::apply_list_here(const json& list) {
+  json several = json::array();
+  std::size_t bytes = 0;
+  const auto send = [&]() -> schema::Result<void> {
+    if (several.empty()) return {};
+    const auto sent = call({{"op", "apply_all"}, {"routes", several}});
+    // A router of an older version takes them one by one.
+    const bool unknown = !sent && sent.error().code == schema::ErrorCode::invalid_argument;
+    schema::Result<void> done = sent || unknown ? schema::Result<void>{} : std::unexpected(sent.error());
+    for (const auto& one : unknown ? several : json::array()) {
+      auto request = one;
+      request["op"] = "apply";
+      const auto applied = call(request);
+      if (done && !applied) done = std::unexpected(applied.error());
+    }
+    several = json::array();
+    bytes = 0;
+    return done;
+  };
+  schema::Result<void> applied;
+  for (const auto& one : list) {
+    const auto size = dumped(one).size();
+    if (several.size() >= kMaxRoutesAtOnce || bytes + size > kMaxListBytes) {
+      auto sent = send();
+      if (applied && !sent) applied = std::move(sent);
+    }
+    several.push_back(one);
+    bytes += size;
+  }
+  auto sent = send();
+  return applied ? sent : applied;
+}
+
+schema::Result<void> RouterDriver::apply_all(const std::vector<ModelRoute>& routes) {
+  json list = json::array();
+  bool asks_access = false;
+  for (const auto& route : routes) {
+    json one{{"route", to_json(route)}};
+    const auto access = access_for(route);
+    if (access) one["access"] = to_json(*access);
+    asks_access = asks_access || (access && !access->empty());
+    list.push_back(std::move(one));
+  }
+  if (asks_access) TRY(check_understands_access());
+  auto applied = apply_list_here(list);
+  for (const auto& peer : peers()) {
+    const auto also = peer->apply_list_here(list);
+    if (also || peer->is_gone(also.error()) || !applied) continue;
+    applied = schema::wrap(also.error(), "a router that has not ended yet does not take the routes");
+  }
+  return applied;
+}
+
+/// Page after page. What a version is known of is kept, for the next time.
+schema::Result<std::vector<ObservedRoute>> RouterDriver::observe_all(json first) {
+  auto reply = TRY(call(first));
+  if (const auto* same = base::member(reply, "unchanged"); same != nullptr && *same == true) {
+    const std::lock_guard lock(held_mutex_);
+    if (held_version_ == base::text_at(first, "unless")) return held_;
+    return schema::fail(schema::ErrorCode::unavailable, "the routes were read by another thread meanwhile");
+  }
+  const auto version = base::text_at(reply, "version");
+  bool whole = !version.empty();
+  auto routes = TRY(list_of(reply, "routes", observed_from_json));
+  for (auto next = base::text_at(reply, "next"); !next.empty(); next = base::text_at(reply, "next")) {
+    reply = TRY(call({{"op", "observe"}, {"after", next}}));
+    whole = whole && base::text_at(reply, "version") == version;
+    auto more = TRY(list_of(reply, "routes", observed_from_json));
+    std::ranges::move(more, std::back_inserter(routes));
+  }
+  const std::lock_guard lock(held_mutex_);
+  held_version_ = whole ? version : std::string();
+  held_ = whole ? routes : std::vector<ObservedRoute>();
+  return routes;
+}
+
 schema::Result<std::vector<ObservedRoute>> RouterDriver::observe_here() {
-  const auto reply = TRY(call({{"op", "observe"}}));
+  json request{{"op", "observe"}};
+  {
+    const std::lock_guard lock(held_mutex_);
+    if (!held_version_.empty()) request["unless"] = held_version_;
+  }
+  auto routes = observe_all(request);
+  if (!routes && request.contains("unless") && routes.error().code == schema::ErrorCode::unavailable)
+    return observe_all({{"op", "observe"}});
+  return routes;
+}
+
+schema::Result<std::vector<ObservedRoute>> RouterDriver::observe_model_here(const std::string& model) {
+  const auto reply = TRY(call({{"op", "observe"}, {"model", model}}));
   return list_of(reply, "routes", observed_from_json);
 }
 
 schema::Result<std::vector<ObservedRoute>> RouterDriver::observe() {
-  auto routes = TRY(observe_here());
+  return observe_with([](RouterDriver& router) { return router.observe_here(); });
+}
+
+schema::Result<std::vector<ObservedRoute>> RouterDriver::observe_model(const std::string& model) {
+  return observe_with([&](RouterDriver& router) { return router.observe_model_here(model); });
+}
+
+template <typename ObserveHere>
+schema::Result<std::vector<ObservedRoute>> RouterDriver::observe_with(ObserveHere observe_at) {
+  auto routes = TRY(observe_at(*this));
   for (const auto& peer : peers()) {
-    const auto others = peer->observe_here();
+    const auto others = observe_at(*peer);
     if (!others && peer->is_gone(others.error())) continue;
     if (!others)
       return schema::wrap(others.error(), "a router that has not ended yet does not say what it holds");
@@ -233,7 +332,18 @@ schema::Result<void> RouterDriver::acknowledge(const WindowPosition& position) {
 }
 
 schema::Result<HealthReport> RouterDriver::health(const WindowPosition& after) {
-  const auto reply = call({{"op", "health"}, {"router_id", after.router_id}, {"after", after.number}});
+  return read_health(after, false);
+}
+
+schema::Result<HealthReport> RouterDriver::outages(const WindowPosition& after) {
+  return read_health(after, true);
+}
+
+schema::Result<HealthReport> RouterDriver::read_health(const WindowPosition& after, bool outages_alone) {
+  const auto reply = call({{"op", "health"},
+                           {"router_id", after.router_id},
+                           {"after", after.number},
+                           {"outages_alone", outages_alone}});
   // A router of an older version, which is adopted all the same, does not know the question.
   const bool unknown = !reply && reply.error().code == schema::ErrorCode::invalid_argument;
   if (unknown) return HealthReport{};

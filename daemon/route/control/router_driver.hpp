@@ -45,11 +45,14 @@ class RouterDriver final : public Driver {
 
   [[nodiscard]] Capabilities capabilities() const override;
   schema::Result<void> apply(const ModelRoute& route) override;
+  schema::Result<void> apply_all(const std::vector<ModelRoute>& routes) override;
   schema::Result<std::vector<ObservedRoute>> observe() override;
+  schema::Result<std::vector<ObservedRoute>> observe_model(const std::string& model) override;
   schema::Result<void> heartbeat() override;
   schema::Result<std::vector<Window>> windows(const WindowPosition& after, std::size_t limit) override;
   schema::Result<void> acknowledge(const WindowPosition& position) override;
   schema::Result<HealthReport> health(const WindowPosition& after) override;
+  schema::Result<HealthReport> outages(const WindowPosition& after) override;
   schema::Result<std::string> spool_path(const std::string& stage_key) override;
   schema::Result<void> drop_spool(const std::string& stage_key) override;
 
@@ -80,7 +83,14 @@ class RouterDriver final : public Driver {
   [[nodiscard]] std::optional<AccessByUrl> access_for(const ModelRoute& route) const;
   schema::Result<void> check_understands_access();
   schema::Result<void> apply_here(const ModelRoute& route, const std::optional<AccessByUrl>& access);
+  /// Each element is {"route", "access"}.
+  schema::Result<void> apply_list_here(const nlohmann::json& list);
   schema::Result<std::vector<ObservedRoute>> observe_here();
+  schema::Result<std::vector<ObservedRoute>> observe_all(nlohmann::json first);
+  schema::Result<std::vector<ObservedRoute>> observe_model_here(const std::string& model);
+  template <typename ObserveHere>
+  schema::Result<std::vector<ObservedRoute>> observe_with(ObserveHere observe_at);
+  schema::Result<HealthReport> read_health(const WindowPosition& after, bool outages_alone);
   schema::Result<std::vector<Window>> windows_here(const WindowPosition& after, std::size_t limit);
   /// The router's process is gone, so that nobody is served by it.
   [[nodiscard]] bool is_gone(const schema::Error& error) const;
@@ -95,6 +105,9 @@ class RouterDriver final : public Driver {
   std::mutex mutex_;
   base::UniqueFd socket_;
   std::string buffer_;
+  std::mutex held_mutex_;
+  std::string held_version_;         ///< of held_; "" = none is known
+  std::vector<ObservedRoute> held_;  ///< as the router told it last
   std::mutex peers_mutex_;
   std::map<std::string, std::shared_ptr<RouterDriver>> peers_;  ///< by the path of the control socket
 };

@@ -101,7 +101,7 @@ struct HealthReport {
 };
 
 inline constexpr std::size_t kMaxBreakerEvents = 1'024;
-inline constexpr std::size_t kMaxReportedEngines = 4'096;
+inline constexpr std::size_t kMaxReportedEngines = 30'000;
 inline constexpr std::size_t kMaxReasonBytes = 64;
 
 /// One mirrored request with both answers, one JSON line in the spool file of its stage.

@@ -219,10 +219,15 @@ void EngineBook::record(BreakerEvent event) {
   if (events_.size() > kMaxEvents) events_.pop_front();
 }
 
-HealthReport EngineBook::report(std::string router_id, std::uint64_t after, Engine::Time now) const {
+HealthReport EngineBook::report(std::string router_id, std::uint64_t after, Engine::Time now,
+                                bool outages_alone) const {
   HealthReport report;
   report.router_id = std::move(router_id);
-  for (const auto& engine : engines()) report.engines.push_back(engine->status(now));
+  for (const auto& engine : engines()) {
+    auto status = engine->status(now);
+    if (outages_alone && status.state == BreakerState::closed) continue;
+    report.engines.push_back(std::move(status));
+  }
   const std::lock_guard lock(mutex_);
   std::ranges::copy_if(events_, std::back_inserter(report.events),
                        [&](const BreakerEvent& event) { return event.number > after; });

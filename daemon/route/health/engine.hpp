@@ -129,7 +129,9 @@ class EngineBook {
   /// Numbers the event and keeps it.
   void record(BreakerEvent event);
   /// Every engine, and events behind `after`.
-  [[nodiscard]] HealthReport report(std::string router_id, std::uint64_t after, Engine::Time now) const;
+  /// `outages_alone`: without engines whose breaker is closed.
+  [[nodiscard]] HealthReport report(std::string router_id, std::uint64_t after, Engine::Time now,
+                                    bool outages_alone = false) const;
 
  private:
   [[nodiscard]] std::shared_ptr<Engine> known(const std::string& url) const;

@@ -127,6 +127,7 @@ schema::Result<void> RouteTable::apply(const ModelRoute& route, Time now) {
   const std::lock_guard lock(mutex_);
   TRY(check_order(route));
   entries_.insert_or_assign(route.model, make_entry(route, false));
+  ++changes_;
   last_heard_ = now;
   return {};
 }
@@ -150,6 +151,7 @@ std::vector<std::string> RouteTable::end_expired_leases(Time now) {
     entry = make_entry(std::move(entry.route), true);
     reverted.push_back(model);
   }
+  if (!reverted.empty()) ++changes_;
   return reverted;
 }
 
@@ -160,6 +162,7 @@ void RouteTable::restore(std::vector<ModelRoute> routes, Time now) {
     auto model = route.model;
     entries_.insert_or_assign(std::move(model), make_entry(std::move(route), exposed));
   }
+  ++changes_;
   last_heard_ = now;
 }
 
@@ -175,6 +178,13 @@ std::vector<ObservedRoute> RouteTable::observe() const {
   routes.reserve(entries_.size());
   for (const auto& [model, entry] : entries_) routes.push_back({*entry.effective, entry.reverted});
   return routes;
+}
+
+std::vector<ObservedRoute> RouteTable::observe(std::string_view model) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(model);
+  if (found == entries_.end()) return {};
+  return {{*found->second.effective, found->second.reverted}};
 }
 
 std::vector<ModelRoute> RouteTable::held() const {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,7 +19,7 @@
 
 namespace driftgate::route {
 
-inline constexpr std::size_t kMaxModels = 1'024;
+inline constexpr std::size_t kMaxModels = 10'000;
 inline constexpr std::size_t kMaxRouteSlices = 256;
 inline constexpr std::size_t kMaxPins = 10'000;
 inline constexpr std::size_t kMaxNameBytes = 256;
@@ -65,6 +67,10 @@ class RouteTable {
   [[nodiscard]] std::shared_ptr<const RoutedModel> find(std::string_view model) const;
   /// Effective routes, as acted on now.
   [[nodiscard]] std::vector<ObservedRoute> observe() const;
+  /// The same of one model; empty when it has no route.
+  [[nodiscard]] std::vector<ObservedRoute> observe(std::string_view model) const;
+  /// Grows with every change of what observe() says. Read before it, it never promises too much.
+  [[nodiscard]] std::uint64_t changes() const { return changes_.load(); }
   /// Routes as applied, to be kept.
   [[nodiscard]] std::vector<ModelRoute> held() const;
   /// (model, stage key) of every route.
@@ -83,6 +89,7 @@ class RouteTable {
   EngineBook& engines_;
   mutable std::mutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_;
+  std::atomic<std::uint64_t> changes_ = 0;
   Time last_heard_{};
 };
 

@@ -1,5 +1,6 @@
 #include "daemon/route/worker/core.hpp"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -124,6 +125,15 @@ Capabilities RouterCore::capabilities() const {
 std::vector<ObservedRoute> RouterCore::observe() const {
   auto observed = routes.observe();
   return plane ? plane->held(std::move(observed)) : observed;
+}
+
+std::vector<ObservedRoute> RouterCore::observe(std::string_view model) const {
+  auto observed = routes.observe(model);
+  return plane ? plane->held(std::move(observed)) : observed;
+}
+
+std::string RouterCore::observed_version() const {
+  return plane ? std::string() : fmt::format("{}-{}", ledger.router_id(), routes.changes());
 }
 
 void RouterCore::tick(RouteTable::Time now) {

@@ -94,6 +94,9 @@ struct RouterCore {
   [[nodiscard]] Capabilities capabilities() const;
   /// What the data plane holds, as it acts on it.
   [[nodiscard]] std::vector<ObservedRoute> observe() const;
+  [[nodiscard]] std::vector<ObservedRoute> observe(std::string_view model) const;
+  /// Names what observe() says while that is known not to change without the router; else "". Read before it.
+  [[nodiscard]] std::string observed_version() const;
   /// Closes windows when their time has come and ends leases that have expired. One thread calls it.
   void tick(RouteTable::Time now);
 

@@ -68,7 +68,7 @@ void Ledger::count(const std::string& model, Model& state) {
   constexpr auto kOrder = std::memory_order_relaxed;
   state.counters->open_requests.store(open_requests, kOrder);
   state.counters->kept_requests.store(state.kept_observations, kOrder);
-  state.counters->windows.store(static_cast<std::uint32_t>(state.kept_windows), kOrder);
+  state.counters->windows.store(static_cast<std::uint32_t>(state.kept_windows.size()), kOrder);
   state.counters->newest_window.store(state.last_number, kOrder);
 }
 
@@ -146,35 +146,37 @@ void Ledger::close(Model& state, OpenWindow& open, std::int64_t now_us) {
   window->dropped = std::exchange(state.lost, 0);
   kept_observations_ += window->observations.size();
   state.kept_observations += window->observations.size();
-  ++state.kept_windows;
-  closed_.push_back(std::move(window));
+  state.kept_windows.push_back(window->number);
+  closed_.emplace(window->number, std::move(window));
   bound_closed(state);
 }
 
 void Ledger::bound_closed(Model& newest) {
-  while (newest.kept_windows > limits_.windows) drop_oldest(newest);
-  while (kept_observations_ > limits_.kept_observations && closed_.size() > 1) {
-    drop_oldest(std::ranges::max_element(models_, {}, [](const auto& item) {
-                  return item.second.kept_observations;
-                })->second);
-  }
+  const auto drop_of_most = [this](auto kept) {
+    drop_oldest(
+        std::ranges::max_element(models_, {}, [&](const auto& item) { return kept(item.second); })->second);
+  };
+  while (newest.kept_windows.size() > limits_.windows) drop_oldest(newest);
+  while (closed_.size() > limits_.all_windows)
+    drop_of_most([](const Model& state) { return state.kept_windows.size(); });
+  while (kept_observations_ > limits_.kept_observations && closed_.size() > 1)
+    drop_of_most([](const Model& state) { return state.kept_observations; });
 }
 
-void Ledger::drop_oldest(const Model& of) {
-  const auto oldest = std::ranges::find_if(
-      closed_, [&](const auto& window) { return &models_.find(window->model)->second == &of; });
-  models_.find((*oldest)->model)->second.lost += (*oldest)->observations.size() + (*oldest)->dropped;
-  static_cast<void>(forget(oldest));
+void Ledger::drop_oldest(Model& of) {
+  const auto window = forget(of);
+  of.lost += window->observations.size() + window->dropped;
 }
 
-std::shared_ptr<const Window> Ledger::forget(std::deque<std::shared_ptr<const Window>>::iterator window) {
-  auto forgotten = *window;
-  auto& state = models_.find(forgotten->model)->second;
+/// Its oldest window.
+std::shared_ptr<const Window> Ledger::forget(Model& of) {
+  const auto found = closed_.find(of.kept_windows.front());
+  auto forgotten = std::move(found->second);
   const auto observations = forgotten->observations.size();
   kept_observations_ -= observations;
-  state.kept_observations -= observations;
-  --state.kept_windows;
-  closed_.erase(window);
+  of.kept_observations -= observations;
+  of.kept_windows.pop_front();
+  closed_.erase(found);
   return forgotten;
 }
 
@@ -210,9 +212,17 @@ void Ledger::count_lost(const std::string& model, std::uint64_t requests) {
 void Ledger::close_windows(const std::vector<std::pair<std::string, std::string>>& routed,
                            std::int64_t now_us, Time now) {
   const std::lock_guard lock(mutex_);
-  for (const auto& [model, stage_key] : routed) open_window(model, models_[model], stage_key);
+  // A model at rest has a window only where it had requests: hundreds of empty ones would say no more than
+  // one.
+  for (const auto& [model, stage_key] : routed)
+    if (!stage_key.empty()) open_window(model, models_[model], stage_key);
+  for (auto& [model, state] : models_) release(model, state, now);
+  const bool none = std::ranges::all_of(models_, [](const auto& item) { return item.second.open.empty(); });
+  if (none && !routed.empty()) {
+    const auto& [model, stage_key] = routed.front();
+    open_window(model, models_[model], stage_key);
+  }
   for (auto& [model, state] : models_) {
-    release(model, state, now);
     while (!state.open.empty()) close(state, state.open.front(), now_us);
     state.closed_us = now_us;
     count(model, state);
@@ -222,10 +232,8 @@ void Ledger::close_windows(const std::vector<std::pair<std::string, std::string>
 std::vector<std::shared_ptr<const Window>> Ledger::windows(std::uint64_t after, std::size_t limit) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<const Window>> found;
-  for (const auto& window : closed_) {
-    if (found.size() >= limit) break;
-    if (window->number > after) found.push_back(window);
-  }
+  for (auto at = closed_.upper_bound(after); at != closed_.end() && found.size() < limit; ++at)
+    found.push_back(at->second);
   return found;
 }
 
@@ -233,8 +241,11 @@ void Ledger::acknowledge(std::uint64_t number) {
   std::vector<std::shared_ptr<const Window>> done;  // freed when the lock is: every request takes it
   const std::lock_guard lock(mutex_);
   if (number >= next_number_) return;
-  while (!closed_.empty() && closed_.front()->number <= number) done.push_back(forget(closed_.begin()));
-  for (auto& [model, state] : models_) count(model, state);
+  while (!closed_.empty() && closed_.begin()->first <= number) {
+    auto& [model, state] = *models_.find(closed_.begin()->second->model);
+    done.push_back(forget(state));
+    count(model, state);
+  }
   acknowledged_.notify_all();
 }
 

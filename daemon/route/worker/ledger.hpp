@@ -21,6 +21,7 @@ enum class MirrorEnd : std::uint8_t { written, failed, skipped };
 
 struct LedgerLimits {
   std::size_t windows = 720;                  ///< closed windows of one model kept until acknowledged
+  std::size_t all_windows = 65'536;           ///< of all models together (about 40 MB without observations)
   std::size_t kept_observations = 1'048'576;  ///< in all closed windows together (about 150 MB)
   std::size_t held_back = 262'144;            ///< of one model, waiting for an earlier request
   std::size_t window_observations = kMaxObservations;
@@ -31,8 +32,8 @@ struct LedgerLimits {
 /// of the model that was routed before it has ended or is past its deadline. One that may outlive its
 /// deadline, and does, holds nothing back any more and is released when it ends, with the time of that
 /// window. Safe from any thread; time is passed in. What exceeds a limit is counted in `dropped` of the
-/// model's next window. Over the limit of windows a model loses its own oldest; over that of observations,
-/// the model with most of them does.
+/// model's next window. Over its limit of windows a model loses its own oldest; over the limits of all models
+/// together, the model that keeps most does.
 class Ledger {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -60,7 +61,9 @@ class Ledger {
   /// So many requests of the model were served and will never be reported.
   void count_lost(const std::string& model, std::uint64_t requests);
 
-  /// Closes what is open, and an empty window for each (model, stage key) of `routed` that had no request.
+  /// Closes what is open, and an empty window for each (model, stage key) of `routed` that has a stage and
+  /// had no request. Where that makes no window at all, the first of `routed` gets an empty one: telemetry
+  /// comes.
   void close_windows(const std::vector<std::pair<std::string, std::string>>& routed, std::int64_t now_us,
                      Time now);
 
@@ -86,7 +89,7 @@ class Ledger {
     std::int64_t closed_us = 0;
     std::uint64_t lost = 0;
     std::uint64_t last_number = 0;  ///< of its newest closed window
-    std::size_t kept_windows = 0;   ///< of it in closed_
+    std::deque<std::uint64_t> kept_windows;  ///< numbers of its windows in closed_, oldest first
     std::size_t kept_observations = 0;
     ModelCounters* counters = nullptr;  ///< on the page
   };
@@ -98,8 +101,8 @@ class Ledger {
   void emit(const std::string& model, Model& state, Slot& slot);
   void close(Model& state, OpenWindow& open, std::int64_t now_us);
   void bound_closed(Model& newest);
-  void drop_oldest(const Model& of);
-  std::shared_ptr<const Window> forget(std::deque<std::shared_ptr<const Window>>::iterator window);
+  void drop_oldest(Model& of);
+  std::shared_ptr<const Window> forget(Model& of);
 
   const std::string router_id_;
   const LedgerLimits limits_;
@@ -109,7 +112,7 @@ class Ledger {
   std::uint64_t next_order_ = 1;
   std::uint64_t next_number_ = 1;
   std::map<std::string, Model, std::less<>> models_;
-  std::deque<std::shared_ptr<const Window>> closed_;
+  std::map<std::uint64_t, std::shared_ptr<const Window>> closed_;  ///< by number
   std::size_t kept_observations_ = 0;
 };
 

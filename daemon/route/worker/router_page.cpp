@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -62,6 +63,18 @@ namespace {
 MappedPage map_shared(int file, int protection) {
   void* at = ::mmap(nullptr, sizeof(PageLayout), protection, MAP_SHARED, file, 0);
   return MappedPage(at == MAP_FAILED ? nullptr : static_cast<PageLayout*>(at));
+}
+
+/// A router of an older version has room for fewer models.
+bool is_page_size(off_t bytes) {
+  return bytes > 0 && static_cast<std::size_t>(bytes) >= offsetof(PageLayout, model) &&
+         static_cast<std::size_t>(bytes) <= sizeof(PageLayout);
+}
+
+/// How many models fit.
+std::size_t slots_in(off_t bytes) {
+  return std::min((static_cast<std::size_t>(bytes) - offsetof(PageLayout, model)) / sizeof(ModelSlot),
+                  kPageModels);
 }
 
 std::string text_of(const char* bytes, std::size_t size) {
@@ -147,15 +160,14 @@ schema::Result<PageView> PageView::map(int file) {
     return schema::fail(schema::ErrorCode::corrupt, "the router's shared page has another version");
   };
   struct stat there {};
-  if (::fstat(file, &there) != 0 || static_cast<std::size_t>(there.st_size) != sizeof(PageLayout))
-    return corrupt();
+  if (::fstat(file, &there) != 0 || !is_page_size(there.st_size)) return corrupt();
   auto layout = map_shared(file, PROT_READ);
   if (layout == nullptr)
     return schema::failf(schema::ErrorCode::io, "cannot map the router's shared page: {}",
                          std::strerror(errno));
   if (layout->magic.load(std::memory_order_acquire) != kMagic || layout->version != kVersion)
     return corrupt();
-  return PageView(std::move(layout));
+  return PageView(std::move(layout), slots_in(there.st_size));
 }
 
 schema::Result<PageView> PageView::of_process(int pid) {
@@ -189,7 +201,7 @@ PageContents PageView::read() const {
   contents.beat_us = layout_->beat_us.load();
   contents.control_tid = layout_->control_tid.load();
   contents.workers = workers();
-  const auto count = std::min<std::size_t>(layout_->models.load(std::memory_order_acquire), kPageModels);
+  const auto count = std::min<std::size_t>(layout_->models.load(std::memory_order_acquire), slots_);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& slot = layout_->model[i];
     const auto size = std::min<std::size_t>(slot.used.load(std::memory_order_acquire), slot.name.size());

@@ -17,7 +17,7 @@
 
 namespace driftgate::route {
 
-inline constexpr std::size_t kPageModels = 1'024;
+inline constexpr std::size_t kPageModels = 10'000;  ///< pages of it that no model uses take no memory
 inline constexpr std::size_t kPageWorkers = 16;
 inline constexpr std::size_t kPageArms = 3;
 
@@ -115,9 +115,10 @@ class PageView {
   [[nodiscard]] PageContents read() const;
 
  private:
-  explicit PageView(MappedPage layout) : layout_(std::move(layout)) {}
+  PageView(MappedPage layout, std::size_t slots) : layout_(std::move(layout)), slots_(slots) {}
   static schema::Result<PageView> map(int file);
   MappedPage layout_;
+  std::size_t slots_ = 0;  ///< for models, in the file that is mapped
 };
 
 }  // namespace driftgate::route

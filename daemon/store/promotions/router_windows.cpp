@@ -1,7 +1,6 @@
 #include "daemon/store/promotions/router_windows.hpp"
 
 #include "daemon/store/sqlite/rows.hpp"
-#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -23,23 +22,17 @@ constexpr Sql kFindModel{"find model window",
 /// Stands where the model does in the row of a router's breaker events; no model can have this name.
 constexpr std::string_view kBreakers = "*breakers";
 
+/// The watermark says all of a router that is gone.
+constexpr Sql kForgetModels{"forget model windows",
+                            "DELETE FROM router_model_windows WHERE router_id = ?1 AND model <> ?2"};
+
 /// Beyond the number of any window: the watermark of a router that is gone.
 constexpr std::uint64_t kGone = (std::uint64_t{1} << 53) - 1;
 
 }  // namespace
 
-Result<bool> consume_window(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us) {
-  auto newest = TRY(window_watermark(tx, router_id));
-  if (number <= newest) return false;
-  if (number != newest + 1) {
-    return schema::failf(ErrorCode::conflict, "router {} sent window {} after {}: windows are missing",
-                         router_id, number, newest);
-  }
-  TRY(tx.run(kPut, {router_id, number, now_us}));
-  return true;
-}
-
-Result<void> skip_windows(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us) {
+Result<void> advance_watermark(Tx& tx, std::string_view router_id, std::uint64_t number,
+                               std::int64_t now_us) {
   auto newest = TRY(window_watermark(tx, router_id));
   if (number <= newest) return {};
   TRY(tx.run(kPut, {router_id, number, now_us}));
@@ -75,6 +68,7 @@ Result<bool> end_router(Tx& tx, std::string_view router_id, std::int64_t now_us)
   auto newest = TRY(window_watermark(tx, router_id));
   if (newest >= kGone) return false;
   TRY(tx.run(kPut, {router_id, kGone, now_us}));
+  TRY(tx.run(kForgetModels, {router_id, kBreakers}));
   return true;
 }
 

@@ -185,7 +185,8 @@ Result<View> FakeService::promotion(const std::string& asked) {
     return fail(ErrorCode::not_found, fmt::format("there is no promotion '{}'", asked));
   return named(asked, promotion_json(asked, state));
 }
-Result<View> FakeService::what_if(const std::string& id, std::string_view text) {
+Result<View> FakeService::what_if(const std::string& id, std::string_view text, const std::stop_token& stop) {
+  if (during_what_if) during_what_if(stop);
   if (text.empty()) return schema::fail(ErrorCode::invalid_document, "the contract is empty");
   return View{id, 0, false, R"({"promotion":"pr-1","stages":[],"verdict":"pass"})"};
 }

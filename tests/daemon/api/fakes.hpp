@@ -73,7 +73,9 @@ class FakeService final : public pipeline::Service {
   Result<View> model(const std::string& name) override;
   Result<View> promotion(const std::string& id) override;
   Result<View> report(const std::string& promotion, const std::string& stage) override;
-  Result<View> what_if(const std::string& promotion, std::string_view text) override;
+  Result<View> what_if(const std::string& promotion, std::string_view text,
+                       const std::stop_token& stop) override;
+  std::function<void(const std::stop_token& stop)> during_what_if;  ///< may block
   Result<Page> contracts(const pipeline::PageRequest& page) override;
   Result<Page> kernels(const pipeline::PageRequest& page) override;
   Result<Page> engines(const pipeline::PageRequest& page) override;

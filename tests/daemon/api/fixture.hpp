@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Fixture {
   FakeInsight insight;
   std::int64_t now_us = 1'000'000;
   std::vector<ReadyCheck> checks{{"store", true, ""}};
+  std::mutex log_mutex;
   std::vector<AccessRecord> log;
   Context context{service,
                   tokens,
@@ -29,11 +31,16 @@ struct Fixture {
                   [this] { return now_us; },
                   [this] { return checks; },
                   [] { return std::string(); },
-                  [this](const AccessRecord& record) { log.push_back(record); },
+                  [this](const AccessRecord& record) {
+                    const std::lock_guard lock(log_mutex);
+                    log.push_back(record);
+                  },
                   500,
                   1000,
                   &desk,
-                  [](const std::string& name) { return evidence::Backup{"/backups/" + name, 7, "a note"}; }};
+                  [](const std::string& name) {
+                    return evidence::Backup{"/backups/" + name, 7, "a note"};
+                  }};
   Api api{with(context, schedules, insight)};
 
   static Context& with(Context& context, pipeline::ScheduleAdmin& schedules, pipeline::Insight& insight) {

@@ -35,7 +35,7 @@ Result<Appended> write_once(store::Store& store, int thread) {
   const std::string router = "thread-" + std::to_string(thread);
   return store.write("load", [&](store::Tx& tx) -> Result<Appended> {
     const std::uint64_t number = must(store::window_watermark(tx, router)) + 1;
-    must(store::consume_window(tx, router, number, 1));
+    must(store::advance_watermark(tx, router, number, 1));
     auto entry = draft(1, std::string(number % 3'000, 'x'));
     entry.actor = router;
     return append(tx, entry);

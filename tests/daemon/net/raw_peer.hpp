@@ -42,6 +42,11 @@ class FunctionHandler : public Handler {
     return check ? check(head) : std::nullopt;
   }
   Response handle(const Request& request) override { return answer ? answer(request) : Response{}; }
+  /// By the beginning of the path: "/urgent", "/long".
+  Lane lane_of(const RequestHead& head) override {
+    if (head.path.starts_with("/urgent")) return Lane::urgent;
+    return head.path.starts_with("/long") ? Lane::long_running : Lane::ordinary;
+  }
 };
 
 /// A running server; without an `answer` it answers 200 and no body.

@@ -218,7 +218,7 @@ void FakeRunner::finish_all() {
 
 schema::Result<std::vector<Event>> FaultyCommitter::commit(std::string_view what, const Work& work) {
   if (before) before(what);
-  if (count++ == fail_at) return schema::fail(ErrorCode::storage_full, "no space left");
+  if (count++ == fail_at) return schema::fail(fail_code, "no space left");
   const std::string name(what);
   if (on_step) on_step(name, false);
   auto done = inner_.commit(what, work);

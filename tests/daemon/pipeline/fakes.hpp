@@ -128,6 +128,7 @@ class FaultyCommitter final : public Committer {
   explicit FaultyCommitter(store::Store& store) : inner_(store) {}
   schema::Result<std::vector<Event>> commit(std::string_view what, const Work& work) override;
   std::int64_t fail_at = -1;                          ///< number of the commit that fails, from 0; -1 = none
+  schema::ErrorCode fail_code = schema::ErrorCode::storage_full;  ///< with which it fails
   std::function<void(std::string_view what)> before;  ///< may block
   OnStep on_step;
   std::int64_t count = 0;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/route/table/route_json.hpp"
+#include "daemon/route/table/state_file.hpp"
 #include "tests/daemon/route/sample_route.hpp"
 #include "tests/daemon/route/temporary_folder.hpp"
 
@@ -42,6 +43,70 @@ TEST_CASE("a route is applied, kept and read back") {
   const auto stale = bench.ask({{"op", "apply"}, {"route", to_json(route)}});
   CHECK(stale["ok"] == false);
   CHECK(stale["error"]["code"] == "conflict");
+}
+
+namespace {
+
+ModelRoute route_of(const std::string& model) {
+  auto route = sample_route();
+  route.model = model;
+  return route;
+}
+
+json models_in(const json& answer) {
+  json names = json::array();
+  for (const auto& one : answer["routes"]) names.push_back(one["route"]["model"]);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("many routes are applied together, and one that is refused keeps no other out") {
+  Bench bench;
+  auto refused = route_of("b");
+  refused.candidate_bp = 20'000;
+  json routes = json::array();
+  for (const auto& route : {route_of("a"), refused, route_of("c")})
+    routes.push_back({{"route", to_json(route)}});
+  const auto answer = bench.ask({{"op", "apply_all"}, {"routes", routes}});
+  CHECK(answer["ok"] == false);
+  CHECK(answer["error"]["code"] == "invalid_argument");
+  CHECK(models_in(bench.ask({{"op", "observe"}})) == json::array({"a", "c"}));
+  const auto kept = load_state(bench.core.options.state_path);
+  REQUIRE(kept);
+  CHECK(kept->size() == 2);
+  CHECK(bench.ask({{"op", "apply_all"}})["ok"] == false);
+}
+
+TEST_CASE("routes are told of one model, from a model on, or not at all to who knows them") {
+  Bench bench;
+  for (const char* model : {"a", "b", "c"})
+    REQUIRE(bench.ask({{"op", "apply"}, {"route", to_json(route_of(model))}})["ok"] == true);
+  const auto all = bench.ask({{"op", "observe"}});
+  CHECK(models_in(all) == json::array({"a", "b", "c"}));
+  CHECK(models_in(bench.ask({{"op", "observe"}, {"model", "b"}})) == json::array({"b"}));
+  CHECK(models_in(bench.ask({{"op", "observe"}, {"model", "d"}})) == json::array());
+  CHECK(models_in(bench.ask({{"op", "observe"}, {"after", "a"}})) == json::array({"b", "c"}));
+  const json known{{"op", "observe"}, {"unless", all["version"]}};
+  CHECK(bench.ask(known)["unchanged"] == true);
+  auto newer = route_of("b");
+  newer.revision += 1;
+  REQUIRE(bench.ask({{"op", "apply"}, {"route", to_json(newer)}})["ok"] == true);
+  CHECK(models_in(bench.ask(known)) == json::array({"a", "b", "c"}));
+}
+
+TEST_CASE("a look at outages alone leaves out the engines that are well") {
+  Bench bench;
+  REQUIRE(bench.ask({{"op", "apply"}, {"route", to_json(sample_route())}})["ok"] == true);
+  const auto engines = [&] {
+    return bench.ask({{"op", "health"}, {"after", 0}, {"outages_alone", true}})["health"]["engines"];
+  };
+  CHECK(engines().empty());
+  const auto engine = bench.core.routes.find("tiny")->engine(Served::candidate);
+  for (int i = 0; i < 3; ++i) engine->failed("connect", Engine::Time::clock::now());
+  engine->refused(Engine::Time::clock::now());
+  REQUIRE(engines().size() == 1);
+  CHECK(engines()[0]["url"] == sample_route().candidate->url);
 }
 
 TEST_CASE("windows of another life of the router are given from the first") {

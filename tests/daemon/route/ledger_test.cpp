@@ -223,3 +223,38 @@ TEST_CASE("a window that grows too large for a frame is closed early") {
   for (const auto& window : windows) total += window->observations.size();
   CHECK(total == 20);
 }
+
+TEST_CASE("models at rest have no empty windows, but for one that says that telemetry comes") {
+  Ledger ledger("r");
+  const std::vector<std::pair<std::string, std::string>> at_rest{{"a", ""}, {"b", ""}, {"c", ""}};
+  ledger.close_windows(at_rest, 1'000, kNow);
+  REQUIRE(ledger.windows(0, 10).size() == 1);
+  CHECK(ledger.windows(0, 10)[0]->model == "a");
+  ledger.finish(route_one(ledger, "b", ""), {}, kNow);
+  ledger.close_windows(at_rest, 2'000, kNow);
+  auto windows = ledger.windows(1, 10);
+  REQUIRE(windows.size() == 1);
+  CHECK(windows[0]->model == "b");
+  CHECK(windows[0]->start_us == 1'000);
+  ledger.close_windows({{"a", ""}, {"b", "s"}, {"c", ""}}, 3'000, kNow);
+  windows = ledger.windows(2, 10);
+  REQUIRE(windows.size() == 1);
+  CHECK(windows[0]->model == "b");
+  CHECK(windows[0]->stage_key == "s");
+}
+
+TEST_CASE("over the limit of all windows the model that keeps most of them loses its oldest") {
+  Ledger ledger("r", {.all_windows = 4});
+  ledger.finish(route_one(ledger, "quiet"), {}, kNow);
+  ledger.close_windows({}, 1'000, kNow);
+  for (int i = 0; i < 6; ++i) {
+    ledger.finish(route_one(ledger, "busy"), {}, kNow);
+    ledger.close_windows({}, 2'000 + i, kNow);
+  }
+  const auto windows = ledger.windows(0, 10);
+  REQUIRE(windows.size() == 4);
+  CHECK(windows[0]->model == "quiet");
+  CHECK(windows[0]->dropped == 0);
+  CHECK(windows[1]->number == 5);
+  CHECK(windows[3]->dropped == 1);
+}
