@@ -161,6 +161,23 @@ TEST_CASE("a full folder is named, however the job ended by it") {
   check_fails(facts, ErrorCode::storage_full, "/shared/job");
 }
 
+TEST_CASE("a job that Slurm cannot begin since its folder is full is not left to Slurm's patience") {
+  auto facts = ended("PENDING");
+  facts.folder_full = true;
+  CHECK(next_step(facts).kind == Kind::wait);  // it has not begun: there may be room by then
+  facts.known->reason = "BeginTime";
+  CHECK(needs_folder(facts));
+  auto step = next_step(facts);
+  CHECK(step.kind == Kind::cancel_and_fail);
+  CHECK(step.error.code == ErrorCode::storage_full);
+  facts.folder_full = false;
+  CHECK(next_step(facts).kind == Kind::wait);
+  facts.known->reason = "Priority";
+  facts.known->restarts = 1;
+  facts.folder_full = true;
+  CHECK(next_step(facts).kind == Kind::cancel_and_fail);
+}
+
 TEST_CASE("a worker that could not write is told from one that met the worker before it") {
   auto facts = ended("FAILED");
   facts.known->exit_code = 74;

@@ -396,7 +396,6 @@ TEST_CASE("what a daemon gave up without telling Slurm is cancelled by the next 
   std::filesystem::remove_all(folder.path / "jobs" / "pr-1.offline.1.drift");
   Daemon second(slurm, folder);
   FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
-  slurm.let_look();
   CHECK(slurm.get(2, "state") == "PENDING");
 }
 
