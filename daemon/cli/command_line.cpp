@@ -249,7 +249,8 @@ void CommandLine::add_drift() {
   sub->add_option("--rows-out", drift_.rows_out, "Write every per-row metric to this safetensors file");
   sub->add_option("--devices,--device", drift_.device, "cpu, cuda, cuda:all or cuda:0,1");
   sub->add_option("--ranks", drift_.ranks, "Ranks that share the work; a CUDA device is one rank");
-  sub->add_option("--shard", drift_.shard, "How ranks share the work: rows (whole sequences), vocab (columns) or auto (default)");
+  sub->add_option("--shard", drift_.shard,
+                  "How ranks share the work: rows (whole sequences), vocab (columns) or auto (default)");
   sub->add_option("--exchange", drift_.exchange,
                   "How ranks communicate: auto (mpi under mpirun, else threads), threads, mpi or nccl");
   sub->add_option("--timeout", drift_.timeout_s, "Seconds that a rank waits for another rank (60)");

@@ -59,8 +59,8 @@ schema::Result<std::vector<FloorInputs>> open_floors(const DriftPayload& payload
     }
     const auto& own = side == stages::FloorSide::train ? train.identity() : inf.identity();
     TRY(stages::check_floor_identity(first.identity(), second.identity(), own, "the " + name));
-    out.push_back({side, fmt::format("floor_{}", stages::to_string(side)), name, std::move(first),
-                   std::move(second)});
+    out.push_back(
+        {side, fmt::format("floor_{}", stages::to_string(side)), name, std::move(first), std::move(second)});
   }
   return out;
 }

@@ -31,7 +31,8 @@ std::string stamps_of(const gpu::Capture& capture) {
 }
 
 std::string KeptChunks::head(const std::string& name, const std::string& key, std::string_view bytes) const {
-  const std::string what = fmt::format("{} {}:{} {}:{} {}", DRIFTGATE_VERSION, job_.size(), job_, name.size(), name, key);
+  const std::string what =
+      fmt::format("{} {}:{} {}:{} {}", DRIFTGATE_VERSION, job_.size(), job_, name.size(), name, key);
   return fmt::format("{}{}\n{}\n", kMagic, schema::sha256_digest(what), schema::sha256_digest(bytes));
 }
 
@@ -49,7 +50,8 @@ std::optional<std::string> KeptChunks::find(const std::string& name, const std::
   return std::string(body);
 }
 
-schema::Result<void> KeptChunks::keep(const std::string& name, const std::string& key, std::string_view bytes) {
+schema::Result<void> KeptChunks::keep(const std::string& name, const std::string& key,
+                                      std::string_view bytes) {
   if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) return base::file_failure("create", folder_);
   return base::write_file_durably(folder_ + "/" + name, head(name, key, bytes) + std::string(bytes), 0600);
 }

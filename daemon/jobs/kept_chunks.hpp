@@ -22,7 +22,8 @@ inline constexpr const char* kChunksFolder = "chunks";
 class KeptChunks final : public gpu::ChunkStore {
  public:
   /// `job`: what identifies the job and its inputs.
-  KeptChunks(const JobFolder& folder, std::string job) : folder_(folder.file(kChunksFolder)), job_(std::move(job)) {}
+  KeptChunks(const JobFolder& folder, std::string job)
+      : folder_(folder.file(kChunksFolder)), job_(std::move(job)) {}
   [[nodiscard]] std::optional<std::string> find(const std::string& name, const std::string& key) override;
   [[nodiscard]] schema::Result<void> keep(const std::string& name, const std::string& key,
                                           std::string_view bytes) override;
@@ -30,7 +31,8 @@ class KeptChunks final : public gpu::ChunkStore {
   void clear() const;
 
  private:
-  [[nodiscard]] std::string head(const std::string& name, const std::string& key, std::string_view bytes) const;
+  [[nodiscard]] std::string head(const std::string& name, const std::string& key,
+                                 std::string_view bytes) const;
   std::string folder_, job_;
 };
 

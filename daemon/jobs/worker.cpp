@@ -26,9 +26,9 @@ namespace {
 
 using schema::ErrorCode;
 
-constexpr int kExitIo = 74;        // EX_IOERR of sysexits.h
-constexpr int kExitRanks = 70;     // EX_SOFTWARE
-constexpr int kExitStopped = 75;   // EX_TEMPFAIL
+constexpr int kExitIo = 74;       // EX_IOERR of sysexits.h
+constexpr int kExitRanks = 70;    // EX_SOFTWARE
+constexpr int kExitStopped = 75;  // EX_TEMPFAIL
 constexpr const char* kResultFile = "result.json";
 /// A launcher ends its processes when one of them died, so that SIGTERM and the loss of that one come
 /// together. One that came earlier is the reason for what fails after it.

@@ -40,9 +40,9 @@ struct DriftPayload {
   std::uint32_t threads = 0;      ///< 0 = all cores
   std::uint32_t worst_rows = 10;  ///< kept in the table
   std::optional<FloorPair> floor_train{}, floor_inf{};
-  std::string device = "cpu";      ///< of the ranks: cpu, cuda, cuda:all, cuda:N,M
-  std::string exchange = "auto";   ///< between ranks: auto, threads, mpi, nccl
-  std::string shard = "auto";      ///< how ranks share the work: auto, rows, vocab
+  std::string device = "cpu";                    ///< of the ranks: cpu, cuda, cuda:all, cuda:N,M
+  std::string exchange = "auto";                 ///< between ranks: auto, threads, mpi, nccl
+  std::string shard = "auto";                    ///< how ranks share the work: auto, rows, vocab
   std::uint64_t chunk_bytes = gpu::kChunkBytes;  ///< of the logits in a chunk
 };
 [[nodiscard]] std::string to_json(const DriftPayload& payload);
@@ -92,7 +92,7 @@ struct RescorePayload {
 /// What a drift job runs with.
 struct DriftRun {
   gpu::RankSession& ranks;
-  std::string spec;             ///< text of spec.json: chunks of another job are not taken over
+  std::string spec;              ///< text of spec.json: chunks of another job are not taken over
   std::function<bool()> stop{};  ///< asked before each chunk; then the job ends with gpu::interrupted
 };
 /// What the payload and the number of ranks ask for. Errors: invalid_argument for a word that is none of

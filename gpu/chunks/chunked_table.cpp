@@ -30,13 +30,15 @@ std::string described(const Capture& capture) {
 }
 
 std::string described(const MeasureOptions& options, const std::vector<SliceAttributes>& slices) {
-  std::string out = fmt::format("|{} {} {:a} {} {}", options.top_k, options.metrics, options.ppo_clip,
-                                options.is_clip ? fmt::format("{:a}", *options.is_clip) : "-", options.top_rows);
+  std::string out =
+      fmt::format("|{} {} {:a} {} {}", options.top_k, options.metrics, options.ppo_clip,
+                  options.is_clip ? fmt::format("{:a}", *options.is_clip) : "-", options.top_rows);
   for (const Threshold& threshold : options.thresholds)
     out += fmt::format("|{} {:a} {}", static_cast<int>(threshold.metric), threshold.value, threshold.above);
   for (const SliceAttributes& where : slices) {
     out += "|slice";
-    for (const auto& [key, value] : where) out += fmt::format(" {}:{}={}:{}", key.size(), key, value.size(), value);
+    for (const auto& [key, value] : where)
+      out += fmt::format(" {}:{}={}:{}", key.size(), key, value.size(), value);
   }
   return out;
 }
@@ -78,7 +80,8 @@ std::string ChunkedTable::key() const {
 
 Accumulator ChunkedTable::start() const {
   const Range& rows = chunks_[next_];
-  Accumulator out(empty_table(train_, inf_, options_), train_.sequence_ids().subspan(rows.begin, rows.count()));
+  Accumulator out(empty_table(train_, inf_, options_),
+                  train_.sequence_ids().subspan(rows.begin, rows.count()));
   const auto first = infos_.begin() + static_cast<std::ptrdiff_t>(table_ ? table_->infos.size() : 0);
   std::copy_n(first, out.infos().size(), out.infos().begin());
   out.set_slices(slices_);
@@ -95,7 +98,8 @@ bool ChunkedTable::fits(const MeasurementTable& table) const {
   if (table.rows != rows.count() || !mergeable(expected, table)) return false;
   if (table.rows_on_cpu && *table.rows_on_cpu > table.rows) return false;
   if (table.worst_rows.size() > options_.top_rows) return false;
-  if (!std::ranges::equal(table.sequences, expected.sequences, {}, &SequenceRow::sequence, &SequenceRow::sequence))
+  if (!std::ranges::equal(table.sequences, expected.sequences, {}, &SequenceRow::sequence,
+                          &SequenceRow::sequence))
     return false;
   if (!std::ranges::is_sorted(table.worst_rows, worse)) return false;
   return std::ranges::all_of(table.worst_rows, [&](const WorstRow& row) {

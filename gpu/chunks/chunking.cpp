@@ -22,12 +22,14 @@ schema::Error interrupted() {
 }
 
 bool is_interruption(const schema::Error& error) {
-  return error.code == schema::ErrorCode::unavailable && error.message.find(kInterrupted) != std::string::npos;
+  return error.code == schema::ErrorCode::unavailable &&
+         error.message.find(kInterrupted) != std::string::npos;
 }
 
 std::uint64_t rows_of_chunk(const Capture& capture, std::uint64_t bytes) {
   const std::uint64_t pair = std::uint64_t{2 * sizeof(float)} * std::max(1U, capture.vocabulary());
-  const std::uint64_t cost = capture.mode() == CaptureMode::hidden ? 1 + capture.columns() / kWidthOfOneRead : 1;
+  const std::uint64_t cost =
+      capture.mode() == CaptureMode::hidden ? 1 + capture.columns() / kWidthOfOneRead : 1;
   return std::max<std::uint64_t>(1, bytes / pair / cost);
 }
 

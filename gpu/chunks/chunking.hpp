@@ -44,7 +44,7 @@ struct Chunking {
   /// Null: the measurement goes in one go and cannot be interrupted. The rows of chunks that were kept are
   /// not measured, so that no sink receives them.
   ChunkStore* store = nullptr;
-  std::string name;             ///< of the measurement: chunks are kept as NAME-NUMBER
+  std::string name;  ///< of the measurement: chunks are kept as NAME-NUMBER
   std::uint64_t bytes = kChunkBytes;
   /// Asked before each chunk; when it is true, the measurement ends with `interrupted`. May be empty.
   std::function<bool()> stop{};

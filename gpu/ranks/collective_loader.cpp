@@ -167,7 +167,8 @@ bool started_by_mpi() {
 }
 
 std::uint32_t launched_size() {
-  return std::max(1U, number_of({"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}).value_or(1));
+  return std::max(1U,
+                  number_of({"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}).value_or(1));
 }
 
 std::uint32_t local_rank() {

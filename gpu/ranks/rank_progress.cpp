@@ -23,7 +23,7 @@ RankProgress::RankProgress(Collective& collective, std::chrono::milliseconds tim
     : collective_(collective),
       timeout_(timeout),
       own_(own),
-      rounds_(std::min(longest, kMaxRounds)),
+      rounds_(std::min(longest, most_rounds(collective.size()))),
       total_(total),
       progress_(std::move(progress)),
       stop_asked_(std::move(stop)),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -19,7 +20,11 @@ namespace driftgate::gpu {
 /// computation itself never waits for the others.
 class RankProgress {
  public:
-  static constexpr std::uint64_t kMaxRounds = 4'096;
+  /// In a round every rank sends to every other one, so that many ranks have fewer rounds: at least 256, each
+  /// of which must take less than the timeout.
+  [[nodiscard]] static constexpr std::uint64_t most_rounds(std::uint32_t ranks) {
+    return std::clamp<std::uint64_t>(32'768 / ranks, 256, 4'096);
+  }
 
   /// Number of rows of this rank (`own`) and of all ranks (`total`), and of batches of the rank that has most
   /// (`longest`): at most so many rounds.

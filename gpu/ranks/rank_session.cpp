@@ -106,8 +106,8 @@ Result<RankSession> RankSession::start(const SessionRequest& request) {
   }
   if (request.ranks != 0 && request.ranks != out.job_->size()) {
     out.trouble_ = {ErrorCode::invalid_argument,
-                    fmt::format("{} ranks were requested, but the MPI job has {} processes: {}", request.ranks,
-                                out.job_->size(), request.other_number),
+                    fmt::format("{} ranks were requested, but the MPI job has {} processes: {}",
+                                request.ranks, out.job_->size(), request.other_number),
                     {},
                     nullptr};
   }
@@ -181,9 +181,11 @@ Result<std::optional<MeasurementTable>> RankSession::measure_here(
   return std::optional(std::move(table));
 }
 
-Result<std::optional<MeasurementTable>> RankSession::measure(
-    const Capture& train, const Capture& inf, const Corpus* corpus, MeasureOptions options,
-    const std::vector<std::string>& exact, const Progress& progress, const RowSink& sink, bool small_alone) {
+Result<std::optional<MeasurementTable>> RankSession::measure(const Capture& train, const Capture& inf,
+                                                             const Corpus* corpus, MeasureOptions options,
+                                                             const std::vector<std::string>& exact,
+                                                             const Progress& progress, const RowSink& sink,
+                                                             bool small_alone) {
   if (trouble_) return std::unexpected(*trouble_);
   options.device = devices_.front();
   if (size() == 1 && !job_) return measure_here(train, inf, corpus, options, exact, progress, sink);

@@ -16,10 +16,10 @@ namespace driftgate::gpu {
 
 /// What a program asks of its ranks.
 struct SessionRequest {
-  std::string device = "cpu";      ///< cpu, cuda, cuda:all, cuda:0,1
-  std::uint32_t ranks = 0;         ///< 0 = one for each device, or the MPI job's
-  std::string exchange = "auto";   ///< auto, threads, mpi, nccl
-  std::optional<Shard> shard;      ///< absent: choose_shard
+  std::string device = "cpu";                               ///< cpu, cuda, cuda:all, cuda:0,1
+  std::uint32_t ranks = 0;                                  ///< 0 = one for each device, or the MPI job's
+  std::string exchange = "auto";                            ///< auto, threads, mpi, nccl
+  std::optional<Shard> shard;                               ///< absent: choose_shard
   std::chrono::milliseconds timeout = kDefaultRankTimeout;  ///< of each wait for another rank
   /// What to change where the number of ranks is not that of the MPI job: "leave --ranks out …".
   std::string other_number = "start as many processes as there are ranks";
@@ -75,9 +75,9 @@ class RankSession {
   RankOptions options_;
   std::optional<Shard> shard_;  ///< that was asked for
   std::optional<ShardChoice> choice_;
-  std::unique_ptr<Collective> job_;      ///< of an MPI job
-  std::unique_ptr<Ticker> ticker_;       ///< of its rank 0, while it works alone
-  bool apart_ = false;                   ///< rank 0 works alone, the others wait for it
+  std::unique_ptr<Collective> job_;       ///< of an MPI job
+  std::unique_ptr<Ticker> ticker_;        ///< of its rank 0, while it works alone
+  bool apart_ = false;                    ///< rank 0 works alone, the others wait for it
   std::optional<schema::Error> trouble_;  ///< of a process that is part of an MPI job already
   std::uint32_t abandoned_ = 0;
   bool failed_ = false;

@@ -127,7 +127,8 @@ Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
     RankProgress rank_progress(parts.collective, parts.ranks.timeout, own.count(), longest,
                                parts.train.rows(), progress, options.chunking.stop);
     if (options.chunking.store != nullptr) {
-      options.chunking.name += fmt::format("-rows-{}-of-{}", parts.collective.rank(), parts.collective.size());
+      options.chunking.name +=
+          fmt::format("-rows-{}-of-{}", parts.collective.rank(), parts.collective.size());
       options.chunking.stop = [&rank_progress] { return rank_progress.stopping(); };
     }
     if (own.count() > 0) {
@@ -238,8 +239,8 @@ class Columns {
 
 Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, const RowSink& sink) {
   const std::uint32_t threads = threads_of_rank(parts.options.threads, 1);
-  auto backend = TRY(Backend::open(parts.options.device, threads, parts.options.top_k, kCudaLibrary,
-                                   parts.options.metrics));
+  auto backend = TRY(
+      Backend::open(parts.options.device, threads, parts.options.top_k, kCudaLibrary, parts.options.metrics));
   return Columns(parts, backend, threads).run(progress, sink);
 }
 

@@ -54,11 +54,13 @@ ShardChoice choose_shard(const ShardFacts& facts) {
             fmt::format("{} columns cannot be shared by {} ranks", facts.vocabulary, facts.ranks)};
   if (large) return {Shard::vocab, fmt::format("{} does not fit {}", pair, of_rank)};
   if (facts.parts < facts.ranks)
-    return {Shard::vocab, fmt::format("the rows can be cut into {} parts of whole sequences, fewer than {} ranks",
-                                      facts.parts, facts.ranks)};
+    return {Shard::vocab,
+            fmt::format("the rows can be cut into {} parts of whole sequences, fewer than {} ranks",
+                        facts.parts, facts.ranks)};
   if (facts.wants_rows)
     return {Shard::vocab, "the figures of single rows are wanted, which rank 0 has only in this way"};
-  if (!facts.memory_bytes) return {Shard::rows, fmt::format("whole sequences for each of {} ranks", facts.ranks)};
+  if (!facts.memory_bytes)
+    return {Shard::rows, fmt::format("whole sequences for each of {} ranks", facts.ranks)};
   return {Shard::rows,
           fmt::format("whole sequences for each of {} ranks; {} fits {}", facts.ranks, pair, of_rank)};
 }

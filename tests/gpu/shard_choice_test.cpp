@@ -26,8 +26,10 @@ void check(const ShardFacts& facts, Shard shard, const char* reason) {
 
 }  // namespace
 
-TEST_CASE("ranks share rows unless a row pair fits no rank, there are too few sequences, or rows are wanted") {
-  check(usual(), Shard::rows, "whole sequences for each of 4 ranks; a row pair of 2.0 MiB fits the 16.0 GiB of a rank");
+TEST_CASE(
+    "ranks share rows unless a row pair fits no rank, there are too few sequences, or rows are wanted") {
+  check(usual(), Shard::rows,
+        "whole sequences for each of 4 ranks; a row pair of 2.0 MiB fits the 16.0 GiB of a rank");
   ShardFacts facts = usual();
   facts.memory_bytes.reset();
   check(facts, Shard::rows, "whole sequences for each of 4 ranks");
@@ -35,7 +37,8 @@ TEST_CASE("ranks share rows unless a row pair fits no rank, there are too few se
   facts.row_pair_bytes = 17 * kGiB;
   check(facts, Shard::vocab, "a row pair of 17.0 GiB does not fit the 16.0 GiB of a rank");
   facts.memory_bytes = facts.row_pair_bytes;
-  check(facts, Shard::rows, "whole sequences for each of 4 ranks; a row pair of 17.0 GiB fits the 17.0 GiB of a rank");
+  check(facts, Shard::rows,
+        "whole sequences for each of 4 ranks; a row pair of 17.0 GiB fits the 17.0 GiB of a rank");
   facts = usual();
   facts.parts = 4;
   CHECK(choose_shard(facts).shard == Shard::rows);

@@ -54,9 +54,9 @@ struct DriftReport {
   std::vector<std::string> warnings, notes;
 };
 
-/// The report as JSON: `rows`, `sequences`, `shard` (of several ranks), `metrics`, `slices[]`, `floors[]`, `bounds[]`, `verdicts[]`,
-/// `ranking[]`, `diagnosis`, `worst_rows[]`. Numbers that are not finite are the strings of
-/// docs/design/measurement.md, "Numbers that are not finite".
+/// The report as JSON: `rows`, `sequences`, `shard` (of several ranks), `metrics`, `slices[]`, `floors[]`,
+/// `bounds[]`, `verdicts[]`, `ranking[]`, `diagnosis`, `worst_rows[]`. Numbers that are not finite are the
+/// strings of docs/design/measurement.md, "Numbers that are not finite".
 [[nodiscard]] std::string drift_json(const DriftReport& report);
 
 /// The report for people.

@@ -192,7 +192,8 @@ TEST_CASE("a chunk of another spec is measured again") {
   CHECK(*again != *kept);
 }
 
-TEST_CASE("a job of several ranks says how they shared the work, and words that it does not know are refused") {
+TEST_CASE(
+    "a job of several ranks says how they shared the work, and words that it does not know are refused") {
   World world;
   const auto summary = [&](std::uint32_t ranks) {
     const auto done = world.start(ranks);

@@ -30,7 +30,8 @@ class MemoryStore final : public ChunkStore {
     ++taken;
     return found->second.bytes;
   }
-  schema::Result<void> keep(const std::string& name, const std::string& key, std::string_view bytes) override {
+  schema::Result<void> keep(const std::string& name, const std::string& key,
+                            std::string_view bytes) override {
     const std::lock_guard lock(mutex_);
     ++measured;
     kept[name] = {key, std::string(bytes)};
@@ -89,7 +90,8 @@ struct Captures {
   TemporaryFolder folder;
   Capture train, inf;
   explicit Captures(const Shape& shape = {})
-      : train(opened(draft_of(shape, false), folder / "a")), inf(opened(draft_of(shape, true), folder / "b")) {}
+      : train(opened(draft_of(shape, false), folder / "a")),
+        inf(opened(draft_of(shape, true), folder / "b")) {}
 };
 
 Corpus corpus_of(const Capture& capture) {
@@ -97,8 +99,8 @@ Corpus corpus_of(const Capture& capture) {
   std::int64_t before = -1;
   for (std::int64_t id = 0; id < 60; ++id) {
     if (std::ranges::find(capture.sequence_ids(), id) == capture.sequence_ids().end()) continue;
-    text += R"({"sequence": )" + std::to_string(id) + R"(, "slices": {"language": ")" + (id % 3 == 0 ? "de" : "en") +
-            "\"}}\n";
+    text += R"({"sequence": )" + std::to_string(id) + R"(, "slices": {"language": ")" +
+            (id % 3 == 0 ? "de" : "en") + "\"}}\n";
     before = id;
   }
   REQUIRE(before >= 0);
@@ -135,7 +137,9 @@ std::string in_steps(const Capture& train, const Capture& inf, const Corpus* cor
 
 }  // namespace
 
-TEST_CASE("a measurement in chunks, interrupted anywhere, has the bits of one in one go and measures no chunk twice") {
+TEST_CASE(
+    "a measurement in chunks, interrupted anywhere, has the bits of one in one go and measures no chunk "
+    "twice") {
   Shape shapes[4];
   shapes[1].interleaved = true;
   shapes[2].nonfinite = true, shapes[2].rows = 33;
@@ -182,65 +186,64 @@ TEST_CASE("chunks of hidden states have the bits of one go") {
   }
 }
 
-TEST_CASE("chunks of other captures or options are measured again") {
-  const Captures pair;
-  const std::uint64_t bytes = 10 * 8 * 70;
-  const auto expected = measure(pair.train, pair.inf, nullptr, options_of());
-  REQUIRE(expected);
+namespace {
+
+constexpr std::size_t kChunks = 7;
+
+/// A store with the seven chunks of a pair, and measurements from it.
+struct KeptPair {
+  Captures pair;
+  std::uint64_t bytes = 10 * 8 * 70;
   MemoryStore store;
-  const auto run = [&](const MeasureOptions& options) {
+  std::string bits = run(options_of(&store, bytes));
+  std::map<std::string, MemoryStore::Kept> kept = store.kept;
+
+  std::string run(const MeasureOptions& options) {
     store.measured = store.taken = 0;
     auto table = measure(pair.train, pair.inf, nullptr, options);
     if (!table) FAIL(table.error().describe());
     return serialise(*table);
-  };
-  const std::string bits = run(options_of(&store, bytes));
-  const std::size_t chunks = store.measured;
-  REQUIRE(chunks == 7);
-  CHECK(run(options_of(&store, bytes)) == bits);
-  CHECK(store.measured == 0);
-  CHECK(store.taken == chunks);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("chunks of other captures or options are measured again") {
+  KeptPair setup;
+  REQUIRE(setup.store.measured == kChunks);
+  CHECK(setup.bits == serialise(*measure(setup.pair.train, setup.pair.inf, nullptr, options_of())));
+  CHECK(setup.run(options_of(&setup.store, setup.bytes)) == setup.bits);
+  CHECK(setup.store.measured == 0);
+  CHECK(setup.store.taken == kChunks);
 
   // Each of these decides the bits of the table, or where it is cut.
-  std::vector<MeasureOptions> others(7, options_of(&store, bytes));
+  std::vector<MeasureOptions> others(7, options_of(&setup.store, setup.bytes));
   others[0].top_k = 5;
   others[1].ppo_clip = std::nextafter(others[1].ppo_clip, 1);
   others[2].is_clip = 0.1;
   others[3].thresholds[0].value = 0.02;
   others[4].slices = std::vector<SliceAttributes>{};
   others[5].top_rows = 3;
-  others[6].chunking.bytes = 2 * bytes;
-  const auto kept = store.kept;
+  others[6].chunking.bytes = 2 * setup.bytes;
   for (std::size_t i = 0; i < others.size(); ++i) {
     CAPTURE(i);
-    store.kept = kept;
-    (void)run(others[i]);
-    CHECK(store.taken == 0);
-    CHECK(store.measured > 0);
+    setup.store.kept = setup.kept;
+    (void)setup.run(others[i]);
+    CHECK(setup.store.taken == 0);
+    CHECK(setup.store.measured > 0);
   }
-  store.kept = kept;
-  store.taken = 0;
-  REQUIRE(measure(pair.inf, pair.train, nullptr, options_of(&store, bytes)));
-  CHECK(store.taken == 0);
+  setup.store.kept = setup.kept;
+  setup.store.taken = 0;
+  REQUIRE(measure(setup.pair.inf, setup.pair.train, nullptr, options_of(&setup.store, setup.bytes)));
+  CHECK(setup.store.taken == 0);
 }
 
-TEST_CASE("chunks that are damaged or lie, though the store takes them for whole, are measured again") {
-  const Captures pair;
-  const std::uint64_t bytes = 10 * 8 * 70;
-  MemoryStore store;
-  const auto run = [&](const MeasureOptions& options) {
-    store.measured = store.taken = 0;
-    auto table = measure(pair.train, pair.inf, nullptr, options);
-    if (!table) FAIL(table.error().describe());
-    return serialise(*table);
-  };
-  const std::string bits = run(options_of(&store, bytes));
-  const std::size_t chunks = store.measured;
-  REQUIRE(chunks == 7);
-  const auto kept = store.kept;
-  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+TEST_CASE("damaged chunks and ones that lie are measured again, with the same bits") {
+  KeptPair setup;
+  // Bytes that the store takes for whole: every kind of damage is measured again and gives the same bits.
+  for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {
     const std::string name = "table-000" + std::to_string(chunk);
-    const std::string whole = kept.at(name).bytes;
+    const std::string whole = setup.kept.at(name).bytes;
     auto table = deserialise(whole);
     REQUIRE(table);
     std::vector<std::string> lies = {"", whole.substr(0, whole.size() - 1), whole + "x", "DGMT"};
@@ -256,14 +259,17 @@ TEST_CASE("chunks that are damaged or lie, though the store takes them for whole
     lie([](MeasurementTable& t) { t.worst_rows.front().row = 1'000; });
     lie([](MeasurementTable& t) { t.worst_rows.front().sequence += 1; });
     lie([](MeasurementTable& t) { t.slices.pop_back(); });
-    lie([](MeasurementTable& t) { t.partial.mode = "topk"; for (auto& s : t.sequences) s.bounds.emplace().maybe_beyond.resize(2); });
+    lie([](MeasurementTable& t) {
+      t.partial.mode = "topk";
+      for (auto& s : t.sequences) s.bounds.emplace().maybe_beyond.resize(2);
+    });
     for (std::size_t i = 0; i < lies.size(); ++i) {
       CAPTURE(chunk);
       CAPTURE(i);
-      store.kept = kept;
-      store.kept.at(name).bytes = lies[i];
-      CHECK(run(options_of(&store, bytes)) == bits);
-      CHECK(store.measured == 1);
+      setup.store.kept = setup.kept;
+      setup.store.kept.at(name).bytes = lies[i];
+      CHECK(setup.run(options_of(&setup.store, setup.bytes)) == setup.bits);
+      CHECK(setup.store.measured == 1);
     }
   }
 }
@@ -313,8 +319,8 @@ TEST_CASE("a measurement that is told to stop before its first chunk measures no
   MeasureOptions options = options_of(&store);
   options.chunking.stop = [] { return true; };
   std::uint64_t rows = 0;
-  const auto table =
-      measure(pair.train, pair.inf, nullptr, options, [&](std::uint64_t done, std::uint64_t) { rows = done; });
+  const auto table = measure(pair.train, pair.inf, nullptr, options,
+                             [&](std::uint64_t done, std::uint64_t) { rows = done; });
   REQUIRE_FALSE(table);
   CHECK(is_interruption(table.error()));
   CHECK(is_interruption(at_rank(table.error(), 1, 4)));
