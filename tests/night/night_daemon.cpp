@@ -223,6 +223,10 @@ Result<std::size_t> NightDaemon::advance(std::int64_t now_us, const std::vector<
   return schema::fail(schema::ErrorCode::deadline_exceeded, "a step of the night does not end");
 }
 
+void NightDaemon::set_clock(std::int64_t now_us) {
+  parts_->clock.set(now_us);
+}
+
 std::uint16_t NightDaemon::port() const {
   return parts_->server->port();
 }

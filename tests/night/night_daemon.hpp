@@ -22,6 +22,8 @@ class NightDaemon {
   /// is due waits to be decided, no job runs and nothing more is recorded. Returns how many promotions are open.
   [[nodiscard]] schema::Result<std::size_t> advance(std::int64_t now_us,
                                                     const std::vector<std::string>& failing_models);
+  /// It is `now_us` from here on; nobody is told.
+  void set_clock(std::int64_t now_us);
   [[nodiscard]] std::uint16_t port() const;
 
  private:

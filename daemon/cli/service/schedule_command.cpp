@@ -47,16 +47,17 @@ std::string standing_words(const json& standing) {
 /// What came of a fire time, with the whole reason.
 std::string fire_text(const json& fire) {
   const auto why = text_of(fire, "why"), reason = text_of(fire, "reason");
+  const auto promotion = text_of(fire, "promotion");
   std::string out = fmt::format("  {}  {:<8} {}", format_time(base::integer_at(fire, "fire_us")),
-                                text_of(fire, "outcome"), why);
+                                text_of(fire, "outcome"), promotion.empty() ? why : promotion);
   if (const auto missed = base::integer_at(fire, "missed"); missed > 0)
     out += fmt::format(", {} missed before it", missed);
   if (!reason.empty()) out += ": " + reason;
+  if (!promotion.empty() && !why.empty()) out += " " + why;
   const json standing = member_of(fire, "standing");
-  if (const auto promotion = text_of(fire, "promotion"); !promotion.empty()) out += "  " + promotion;
   if (!standing.is_object()) return out + "\n";
   const auto ended_us = base::integer_at(standing, "ended_us");
-  out += fmt::format("  {}", standing_words(standing));
+  out += fmt::format(", {}", standing_words(standing));
   if (ended_us != 0) out += fmt::format(" at {}", format_time(ended_us));
   return fmt::format("{}\n    {}\n", out, text_of(standing, "why"));
 }
