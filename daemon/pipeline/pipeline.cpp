@@ -121,7 +121,7 @@ class PipelineImpl final : public Pipeline {
         {.store = store_,
          .adapters = settings_.adapters,
          .check = [&](const std::string& who, const PromotionRequest& asked) { return check_decidable(who, asked); },
-         .health = [&](const std::string& url) { return context().world.health(url); }},
+         .reach = [&](const std::string& url) { return context().world.health(url); }},
         actor, request);
   }
 

@@ -75,7 +75,7 @@ class Report {
   Report(store::Reader& reader, const ReportRange& range, std::int64_t now_us)
       : reader_(reader), range_(range), now_us_(now_us) {}
 
-  schema::Result<json> make() {
+  schema::Result<json> whole() {
     const auto known = TRY(histories(reader_, range_));
     fires_ = TRY(store::schedule_fires_between(reader_, range_.since_us, range_.until_us,
                                                static_cast<std::int64_t>(kMaxReported) + 1));
@@ -249,7 +249,7 @@ schema::Result<json> schedule_report(store::Store& store, const ReportRange& ran
     return schema::fail(ErrorCode::invalid_argument,
                         "a report begins before it ends, and covers at most 31 days", "/since_us");
   }
-  return store.read([&](store::Reader& reader) { return Report(reader, range, now_us).make(); });
+  return store.read([&](store::Reader& reader) { return Report(reader, range, now_us).whole(); });
 }
 
 json report_digest(const json& report, std::size_t limit) {

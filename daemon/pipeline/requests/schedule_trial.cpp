@@ -59,7 +59,7 @@ schema::Result<std::vector<std::string>> try_request(const TrialParts& parts, co
   }
   const auto engine = TRY(look_up(parts.store, store::find_engine, request.engine));
   if (engine) {
-    const auto healthy = parts.health(engine->base_url);
+    const auto healthy = parts.reach(engine->base_url);
     if (!healthy)
       warnings.push_back(fmt::format("Engine {} does not answer now: {}", engine->name, healthy.error().message));
   }

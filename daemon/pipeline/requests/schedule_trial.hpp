@@ -14,7 +14,7 @@ struct TrialParts {
   store::Store& store;
   const std::map<std::string, Adapter>& adapters;
   std::function<schema::Result<CheckedRequest>(const std::string& actor, const PromotionRequest&)> check;
-  std::function<schema::Result<void>(const std::string& base_url)> health;
+  std::function<schema::Result<void>(const std::string& base_url)> reach;  ///< whether an engine answers
 };
 
 /// Tries the request of a schedule without making it. The error of a request that can never be accepted as it is;
