@@ -132,6 +132,7 @@ class StoredSchedules final : public ScheduleAdmin {
                             fmt::format("there are {} schedules already", kMaxSchedules));
       row.created_us = row.updated_us = now_us_();
       row.next_us = next_us(wanted.cron, wanted.zone, row.created_us);
+      row.revision = row.first_revision = TRY(store::first_revision_of(tx, row.name));
       TRY(store::insert_schedule(tx, row));
       TRY(record_set(tx, actor, row, row.created_us, "created"));
       if (!store::is_answer_wanted()) return {};

@@ -64,9 +64,12 @@ std::string changed_meanwhile(std::string_view name) {
 
 }  // namespace
 
-Result<void> insert_schedule(Tx& tx, ScheduleRow& s) {
-  const auto last = TRY(find_row<std::uint64_t>(tx, kLastOfDeleted, {s.name}));
-  s.revision = s.first_revision = last.value_or(0) + 1;
+Result<std::uint64_t> first_revision_of(Reader& reader, std::string_view name) {
+  const auto last = TRY(find_row<std::uint64_t>(reader, kLastOfDeleted, {name}));
+  return last.value_or(0) + 1;
+}
+
+Result<void> insert_schedule(Tx& tx, const ScheduleRow& s) {
   return explain(
       tx.run(kInsert, {s.name, s.cron, s.zone, s.model, s.request, s.misfire, s.grace_s, s.if_running,
                        s.paused, s.owner, s.created_us, s.updated_us, s.revision, s.next_us,

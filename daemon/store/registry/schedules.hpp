@@ -27,9 +27,10 @@ struct ScheduleRow {
   bool operator==(const ScheduleRow&) const = default;
 };
 
-/// `already_exists` for a known name. Sets the revision: 1, or the one after the last of a deleted schedule
-/// of the name.
-Result<void> insert_schedule(Tx& tx, ScheduleRow& row);
+/// The revision of a schedule that is made now: 1, or the one after the last of a deleted schedule of its name.
+Result<std::uint64_t> first_revision_of(Reader& reader, std::string_view name);
+/// `already_exists` for a known name.
+Result<void> insert_schedule(Tx& tx, const ScheduleRow& row);
 Result<std::optional<ScheduleRow>> find_schedule(Reader& reader, std::string_view name);
 /// find_schedule, or `not_found` with a message for people.
 Result<ScheduleRow> get_schedule(Reader& reader, std::string_view name);
