@@ -120,7 +120,8 @@ class PipelineImpl final : public Pipeline {
     return pipeline::try_request(
         {.store = store_,
          .adapters = settings_.adapters,
-         .check = [&](const std::string& who, const PromotionRequest& asked) { return check_decidable(who, asked); },
+         .check = [&](const std::string& who,
+                      const PromotionRequest& asked) { return check_decidable(who, asked); },
          .reach = [&](const std::string& url) { return context().world.health(url); }},
         actor, request);
   }

@@ -1,7 +1,7 @@
-// driftgate_night --config FILE --time US: the daemon of a simulated night. It reads commands on standard input, one a
-// line, and answers each with one line of JSON:
-//   advance US [MODEL…]   it is US from here on; the candidates of these models fail      {"open": promotions}
-//   clock US              it is US from here on, and nobody is told                        {}
+// driftgate_night --config FILE --time US: the daemon of a simulated night. It reads commands on standard
+// input, one a line, and answers each with one line of JSON:
+//   advance US [MODEL…]   it is US from here on; the candidates of these models fail      {"open":
+//   promotions} clock US              it is US from here on, and nobody is told                        {}
 //   stop                  ends as SIGTERM does
 // The first line that it prints is {"port": of the API}. `driftgate_night worker JOBDIR` is a job's process.
 

@@ -193,12 +193,13 @@ class StoredSchedules final : public ScheduleAdmin {
 
   schema::Result<Page> list(const PageRequest& request) override {
     const auto limit = std::clamp<std::size_t>(request.limit, 1, kMaxPageItems);
-    return view_page(store_, {request.after, limit}, store::list_schedules,
-                     [&](store::Reader& reader, const store::ScheduleRow& row) -> schema::Result<View> {
-                       const auto value = TRY(schedule_json(reader, row, now_us_(), false));
-                       return view_of(row, value);
-                     },
-                     &store::ScheduleRow::name);
+    return view_page(
+        store_, {request.after, limit}, store::list_schedules,
+        [&](store::Reader& reader, const store::ScheduleRow& row) -> schema::Result<View> {
+          const auto value = TRY(schedule_json(reader, row, now_us_(), false));
+          return view_of(row, value);
+        },
+        &store::ScheduleRow::name);
   }
 
   schema::Result<View> report(std::optional<std::int64_t> since_us, std::optional<std::int64_t> until_us,
@@ -223,7 +224,8 @@ class StoredSchedules final : public ScheduleAdmin {
 
  private:
   /// Why the request would not be accepted now; an error when it never can be.
-  schema::Result<std::vector<std::string>> tried(const std::string& actor, const PromotionRequest& promotion) {
+  schema::Result<std::vector<std::string>> tried(const std::string& actor,
+                                                 const PromotionRequest& promotion) {
     if (!trial_) return std::vector<std::string>();
     return about("/promotion", trial_(actor, promotion));
   }

@@ -53,8 +53,8 @@ schema::Result<void> ScheduledReports::look() {
   }
   const auto next = schedule::next_fire(when_->cron, when_->zone, *last_us_ / kSecond);
   if (!next || *next * kSecond > now_us) return {};
-  const auto due = schedule::decide_due(when_->cron, when_->zone, *next, now_us / kSecond,
-                                        schedule::Misfire::skip, 0);
+  const auto due =
+      schedule::decide_due(when_->cron, when_->zone, *next, now_us / kSecond, schedule::Misfire::skip, 0);
   make(due.fire_s * kSecond, *last_us_);
   return {};
 }
@@ -80,8 +80,8 @@ void ScheduledReports::make(std::int64_t report_us, std::int64_t last_us) {
           return;
         }
         next_look_us_ = context_.now() + kRetryUs;
-        context_.warn(fmt::format("the report of the schedules that was due at {} is tried again: {}", report_us,
-                                  put_now.error().describe()));
+        context_.warn(fmt::format("the report of the schedules that was due at {} is tried again: {}",
+                                  report_us, put_now.error().describe()));
       });
 }
 

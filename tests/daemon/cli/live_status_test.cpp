@@ -57,8 +57,10 @@ TEST_CASE("each model is one line, those that need people first, then the open o
 TEST_CASE("a schedule whose owner's token was revoked needs people, and says whose") {
   json answer = json::parse(kStatus);
   answer["items"] = json::array({answer["items"][4]});
-  answer["items"][0]["schedules"][0]["last"] = {
-      {"fire_us", 5}, {"outcome", "skipped"}, {"why", "owner_revoked"}, {"reason", "the token of ada was revoked"}};
+  answer["items"][0]["schedules"][0]["last"] = {{"fire_us", 5},
+                                                {"outcome", "skipped"},
+                                                {"why", "owner_revoked"},
+                                                {"reason", "the token of ada was revoked"}};
   const auto lines = drawn(answer, 140);
   CHECK(lines[1].starts_with("! planned"));
   CHECK(has(lines[1], "schedule nightly starts nothing: the token of ada was revoked"));

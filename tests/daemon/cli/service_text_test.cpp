@@ -475,8 +475,9 @@ TEST_CASE("a schedule is shown with what came of its fire times, and changed at 
   CHECK(has(shown, "promotion   {\"model\":\"m\"}\nnext        2026-01-31 00:00:00\n"));
   CHECK(has(shown, "  1970-01-01 00:00:00  skipped  running, 2 missed before it: pr-1 runs\n"));
   CHECK(has(shown, "  1970-01-02 00:00:00  started  pr-2\n"));
-  CHECK(has(shown, "  1970-01-03 00:00:00  fired    pr-3 on time, rejected, reverted at 1970-01-03 00:01:00\n"
-                   "    It was rejected.\n"));
+  CHECK(has(shown,
+            "  1970-01-03 00:00:00  fired    pr-3 on time, rejected, reverted at 1970-01-03 00:01:00\n"
+            "    It was rejected.\n"));
   CHECK(daemon.run({"schedule", "list"}).out ==
         "name     model  cron       timezone       next (UTC)           owner\n"
         "nightly  m      0 2 * * *  Europe/Berlin  2026-01-31 00:00:00  ada\n"
@@ -526,8 +527,9 @@ TEST_CASE("a report of the schedules is a table of every fire time") {
                 "why":"nothing is recorded of it","reason":null,"promotion":null,"duration_ms":null,"standing":null,
                 "needs":[{"action":"look_into","scope":"operator","text":"Check the record."}]}]})");
   const auto shown = daemon.run({"schedule", "report", "--since", "2026-01-31", "--model", "m"}).out;
-  CHECK(shown.starts_with("2026-01-31 00:00:00 to 2026-02-01 00:00:00: 3 fire times, 1 fired (1 succeeded), 1 skipped "
-                          "(1 refused), 1 NOT RECORDED; 2 need people\n"));
+  CHECK(shown.starts_with(
+      "2026-01-31 00:00:00 to 2026-02-01 00:00:00: 3 fire times, 1 fired (1 succeeded), 1 skipped "
+      "(1 refused), 1 NOT RECORDED; 2 need people\n"));
   CHECK(has(shown, "2026-01-31 02:00:00  nightly   m      fired       pr-1       succeeded, live  90 min"));
   CHECK(has(shown, "refused: m is on hold      promoter: Mend it."));
   CHECK(has(shown, "unrecorded"));

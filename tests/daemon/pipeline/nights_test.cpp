@@ -78,12 +78,15 @@ json with(const std::string& request, const std::string& pointer, const json& va
 
 }  // namespace
 
-TEST_CASE("a schedule whose request can never be accepted is refused, when it is made and when it is changed") {
+TEST_CASE(
+    "a schedule whose request can never be accepted is refused, when it is made and when it is changed") {
   Nights h;
   h.start();
   const auto good = h.wanted;
-  for (const auto& [pointer, value] : {std::pair{"/engine", json("none")}, {"/contract", json("none")},
-                                       {"/model", json("mistyped")}, {"/engine", json("old")},
+  for (const auto& [pointer, value] : {std::pair{"/engine", json("none")},
+                                       {"/contract", json("none")},
+                                       {"/model", json("mistyped")},
+                                       {"/engine", json("old")},
                                        {"/captures/numeric/inf", json({{"adapter", "none"}})},
                                        {"/captures/numeric/train", json("/etc/passwd")}}) {
     CAPTURE(pointer);
@@ -199,11 +202,12 @@ TEST_CASE("a report has every fire time: fired, skipped, missed with another, an
   Nights h;
   h.start();
   h.create();
-  h.at(kStart + kHourUs);             // fires
+  h.at(kStart + kHourUs);                       // fires
   h.at(kStart + 4 * kHourUs + 60'000'000 * 5);  // two missed with a third
   // Somebody loses the fire time of five o'clock.
   REQUIRE(h.store
-              ->write("lose", [](store::Tx& tx) { return store::set_next_fire(tx, "hourly", kStart + 6 * kHourUs); })
+              ->write("lose",
+                      [](store::Tx& tx) { return store::set_next_fire(tx, "hourly", kStart + 6 * kHourUs); })
               .has_value());
   h.at(kStart + 6 * kHourUs);
   h.clock.now_us_ = kStart + 7 * kHourUs;  // due, and nobody has looked yet
@@ -230,7 +234,8 @@ TEST_CASE("a report has every fire time: fired, skipped, missed with another, an
   CHECK(h.schedules->report(kStart, kStart, "").error().code == ErrorCode::invalid_argument);
   CHECK(h.schedules->report(kStart, kStart + pipeline::kMaxReportUs + 1, "").error().code ==
         ErrorCode::invalid_argument);
-  CHECK(json::parse(h.schedules->report(kStart, kStart + 8 * kHourUs, "other").value().json)["items"].empty());
+  CHECK(
+      json::parse(h.schedules->report(kStart, kStart + 8 * kHourUs, "other").value().json)["items"].empty());
 }
 
 TEST_CASE("a report follows the expression that was in force, and leaves out what was paused") {
@@ -288,7 +293,8 @@ TEST_CASE("webhooks are told of the schedules once at each time of the setting, 
   CHECK(told()[2]["data"]["until_us"] == kStart + kHourUs / 2 * 9);
 }
 
-TEST_CASE("a schedule follows what its owner may do: a lost scope stops it, a token that is replaced does not") {
+TEST_CASE(
+    "a schedule follows what its owner may do: a lost scope stops it, a token that is replaced does not") {
   for (const bool replaced : {false, true}) {
     CAPTURE(replaced);
     Nights h;

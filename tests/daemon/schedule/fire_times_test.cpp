@@ -99,9 +99,13 @@ TEST_CASE("fire times of every minute are a minute apart over a year in zones wi
   }
 }
 
-TEST_CASE("the fire times of a range are those that follow each other one by one, through every change of the clock") {
-  for (const char* name : {"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"}) {
-    for (const char* text : {"30 2 * * *", "30 * * * *", "*/20 1-3 * * *", "0 12 1,15 * mon", "17 */5 * * *"}) {
+TEST_CASE(
+    "the fire times of a range are those that follow each other one by one, through every change of the "
+    "clock") {
+  for (const char* name :
+       {"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"}) {
+    for (const char* text :
+         {"30 2 * * *", "30 * * * *", "*/20 1-3 * * *", "0 12 1,15 * mon", "17 */5 * * *"}) {
       CAPTURE(name);
       CAPTURE(text);
       const auto zone = zone_of(name);
