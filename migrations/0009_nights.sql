@@ -1,4 +1,4 @@
--- Schedules whose nights can be told afterwards (docs/schedules.md). A fire keeps the whole reason, the revision of the
+-- Schedules whose nights can be told afterwards (docs/roles.md, "Schedules"). A fire keeps the whole reason, the revision of the
 -- schedule that it was decided for, and how many fire times before it were missed with it, from which on. Fires that
 -- older versions of the program stored have no reason; their entries have it.
 ALTER TABLE schedule_fires ADD COLUMN reason TEXT;

@@ -284,7 +284,8 @@ const SettingSpec kSpecs[] = {
      "Each is 'MINUTE HOUR DAY MONTH WEEKDAY DURATION ZONE [MODEL]', such as '0 18 * * fri 62h "
      "Europe/Berlin'."},
     {"schedule.report", &S::schedule_report, "", 0, 0,
-     "When webhooks are told what came of the schedules since the last such time (event schedule.report): a cron "
+     "When webhooks are told what came of the schedules since the last such time (event schedule.report): a "
+     "cron "
      "expression and a time zone, such as '0 7 * * * Europe/Berlin'; empty: never."},
 
     {"pipeline.max_rescored", &S::pipeline_max_rescored, "", 0, 100'000,

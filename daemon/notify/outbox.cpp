@@ -34,8 +34,8 @@ bool is_told(const schema::EntryDraft& entry) {
   return found != entry.body.end() && found->second.boolean() != nullptr && *found->second.boolean();
 }
 
-/// Whether a fire time was skipped for a reason that no setting asked for: unlike a blackout, a promotion in progress
-/// or a change by a person.
+/// Whether a fire time was skipped for a reason that no setting asked for: unlike a blackout, a promotion in
+/// progress or a change by a person.
 bool is_unwanted(std::string_view why) {
   return why == "refused" || why == "owner_revoked" || why == "misfire";
 }
@@ -70,7 +70,8 @@ const std::vector<std::string>& event_types() {
   static const std::vector<std::string> kTypes = [] {
     std::vector<std::string> types;
     for (const auto state : kToldStates) types.push_back(fmt::format("promotion.{}", state));
-    for (const char* type : {"model.held", "version.blocked", "escalation.notify", "guard.alarm", "schedule.skipped"})
+    for (const char* type :
+         {"model.held", "version.blocked", "escalation.notify", "guard.alarm", "schedule.skipped"})
       types.emplace_back(type);
     types.emplace_back(kReportEvent);
     types.emplace_back(kTestEvent);

@@ -60,8 +60,8 @@ class Pipeline : public Service {
   /// Another router took the place of one: records what went with it (once for each router), then gives the
   /// new one the routes. `recorded` is called when that is committed. Returns at once.
   virtual void router_replaced(route::RouterLoss loss, std::function<void()> recorded) = 0;
-  /// One round of timers, telemetry and retries; it has ended when this returns. A pipeline with a thread also ticks
-  /// by itself.
+  /// One round of timers, telemetry and retries; it has ended when this returns. A pipeline with a thread
+  /// also ticks by itself.
   virtual void tick() = 0;
   /// Why a request would not be accepted now, or the error of one that never can be; nothing is made
   /// (requests/schedule_trial.hpp). Safe from any thread.

@@ -42,7 +42,8 @@ struct Settings {
   std::uint32_t sample_bp = 2'000;        ///< mirrored while a `sample` order is in force
   std::uint64_t sample_token_budget = 1'000'000;  ///< most tokens that it may mirror in one stage
   std::vector<std::string> blackouts;  ///< see daemon/schedule/blackout.hpp
-  std::string report{};  ///< when webhooks are told of the schedules: a cron expression and a zone; empty: never
+  std::string
+      report{};  ///< when webhooks are told of the schedules: a cron expression and a zone; empty: never
   std::string code_version;
 };
 

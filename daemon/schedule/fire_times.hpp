@@ -25,9 +25,10 @@ inline constexpr int kMaxDaysAhead = 9 * 366;
 [[nodiscard]] std::vector<std::int64_t> next_fires(const Cron& cron, const Zone& zone, std::int64_t after_s,
                                                    std::size_t count);
 
-/// The fire times after `after_s` up to and with `until_s`, in order; at most `limit`. As next_fire again and again,
-/// in time that grows with the days and not with the square of their fire times.
-[[nodiscard]] std::vector<std::int64_t> fires_between(const Cron& cron, const Zone& zone, std::int64_t after_s,
-                                                      std::int64_t until_s, std::size_t limit);
+/// The fire times after `after_s` up to and with `until_s`, in order; at most `limit`. As next_fire again and
+/// again, in time that grows with the days and not with the square of their fire times.
+[[nodiscard]] std::vector<std::int64_t> fires_between(const Cron& cron, const Zone& zone,
+                                                      std::int64_t after_s, std::int64_t until_s,
+                                                      std::size_t limit);
 
 }  // namespace driftgate::schedule

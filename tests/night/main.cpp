@@ -1,6 +1,7 @@
-// driftgate_night --config FILE --time US: the daemon of a simulated night. It reads commands on standard input, one a
-// line, and answers each with one line of JSON:
-//   advance US [MODEL…]   it is US from here on; the candidates of these models fail      {"open": promotions}
+// driftgate_night --config FILE --time US: the daemon of a simulated night. It reads commands on standard
+// input, one a line, and answers each with one line of JSON:
+//   advance US [MODEL…]   it is US from here on; the candidates of these models fail      {"open":
+//   promotions} clock US              it is US from here on, and nobody is told                        {}
 //   stop                  ends as SIGTERM does
 // The first line that it prints is {"port": of the API}. `driftgate_night worker JOBDIR` is a job's process.
 
@@ -33,6 +34,11 @@ int serve(night::NightDaemon& daemon) {
     std::int64_t now_us = 0;
     words >> command >> now_us;
     if (command == "stop") break;
+    if (command == "clock") {
+      daemon.set_clock(now_us);
+      answer("{}");
+      continue;
+    }
     std::vector<std::string> failing;
     while (words >> model) failing.push_back(model);
     const auto open = daemon.advance(now_us, failing);

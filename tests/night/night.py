@@ -9,7 +9,6 @@ import http.server
 import json
 import os
 import random
-import re
 import select
 import sqlite3
 import subprocess
@@ -132,6 +131,12 @@ class NightWorld(World):
         self.ticks.append(second)
         return opened
 
+    def set_clock(self, second):
+        """The clock goes on, but the daemon has not looked at it yet."""
+        self.now = second
+        self.night.stdin.write(f"clock {second * SECOND}\n")
+        self.answer()
+
     def kill(self, in_mid_step=False, failing=()):
         """As kill -9; in the middle of what a step does when asked."""
         if in_mid_step:
@@ -155,7 +160,7 @@ class Night:
         self.definitions = oracle.Definitions()
         self.revisions, self.specs = {}, {}
         self.failing, self.able = set(), {"ada", "bob"}
-        self.down = []
+        self.down, self.hasty = [], {}
 
     # --- what there is ---------------------------------------------------------------------------
     def set_up(self):
@@ -292,15 +297,31 @@ class Night:
         changed, paused, deleted = draw.sample(names, 3)
         pause_at, delete_at = when(high=12), when(high=12)
         token_at = when(8, 16)
-        due = [(fire, name) for (name, fire), _ in self.definitions.expected(start, start + 86_400).items() if name not in
-               (changed, paused, deleted)]
-        last, hasty = draw.choice(due)
+        due = [(fire, name) for name, fire in self.definitions.expected(start, start + 86_400)
+               if name not in (changed, paused, deleted)]
+        self.hasty.update(dict(draw.sample(sorted(due), 8)))
         return sorted([
             (when(), lambda: self.change(changed, {**self.specs[changed], "cron": self.expression(), "zone": draw.choice(ZONES)})),
             (pause_at, lambda: self.pause(paused, True)), (pause_at + draw.randrange(1, 8) * 3_600, lambda: self.pause(paused, False)),
             (delete_at, lambda: self.delete(deleted)), (delete_at + draw.randrange(60, 18_000), lambda: self.make_again(deleted)),
             (token_at, self.revoke), (token_at + draw.randrange(1, 6) * 3_600, lambda: self.issue("ada")),
-        ], key=lambda deed: deed[0]), (last, hasty)
+        ], key=lambda deed: deed[0])
+
+    def interfere(self, fire):
+        """Somebody changes a schedule at the second at which it is due; whether it was decided before is a race."""
+        name = self.hasty.pop(fire)
+        if name not in self.specs:
+            return
+        self.world.set_clock(fire)
+        what = self.random.randrange(3)
+        if what == 0:
+            self.change(name, {**self.specs[name], "misfire": self.random.choice(("skip", "run_once"))})
+        elif what == 1:
+            self.pause(name, True)
+            self.pause(name, False)
+        else:
+            self.delete(name)
+            self.make_again(name)
 
     def revoke(self):
         for token in self.world.api("GET", "/v1/tokens", who="admin", expect=200)["items"]:
@@ -332,7 +353,7 @@ class Night:
     def run(self, start, hours):
         """A night of so many hours: every fire time, every hour a kill, and what people do."""
         draw, world = self.random, self.world
-        deeds, _ = self.deeds(start)
+        deeds = self.deeds(start)
         kills = [start + hour * 3_600 + draw.choice((0, 0, draw.randrange(3_600))) for hour in range(1, hours)]
         end = start + hours * 3_600
         self.failing = set(draw.sample(self.models(), 5))
@@ -341,6 +362,8 @@ class Night:
             due = self.definitions.expected(world.now, max(world.now, until))
             fire = min((second for _, second in due), default=None)
             if fire is not None:
+                if self.hasty.get(fire) is not None and fire > world.now:
+                    self.interfere(fire)
                 if kills and draw.random() < 0.02:  # killed while it decides
                     world.now = max(world.now, fire)
                     self.restart(draw.choice((0, 1, 5)), True)

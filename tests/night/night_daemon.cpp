@@ -130,17 +130,17 @@ Result<void> NightDaemon::Parts::start_pipeline() {
         return pipeline->try_request(actor, request);
       });
   insight = pipeline::stored_insight(*store);
-  pipeline = pipeline::Pipeline::create(
-      {.settings = app::pipeline_settings(settings, app::kVersion),
-       .store = *store,
-       .driver = *plane,
-       .runner = *runner,
-       .instance = store::make_id("in", now_us(), store::secure_id_random()),
-       .log = write_log,
-       .clock = &clock,
-       .random = {},
-       .health = [](const std::string&) -> Result<void> { return {}; },
-       .outbox = notify::Outbox(std::move(subscribers))});
+  pipeline =
+      pipeline::Pipeline::create({.settings = app::pipeline_settings(settings, app::kVersion),
+                                  .store = *store,
+                                  .driver = *plane,
+                                  .runner = *runner,
+                                  .instance = store::make_id("in", now_us(), store::secure_id_random()),
+                                  .log = write_log,
+                                  .clock = &clock,
+                                  .random = {},
+                                  .health = [](const std::string&) -> Result<void> { return {}; },
+                                  .outbox = notify::Outbox(std::move(subscribers))});
   TRY(pipeline->start());
   subscription = pipeline->subscribe([this](const pipeline::Event&) {
     changed.notify_all();
@@ -203,7 +203,8 @@ Result<std::unique_ptr<NightDaemon>> NightDaemon::start(const app::Settings& set
   return daemon;
 }
 
-Result<std::size_t> NightDaemon::advance(std::int64_t now_us, const std::vector<std::string>& failing_models) {
+Result<std::size_t> NightDaemon::advance(std::int64_t now_us,
+                                         const std::vector<std::string>& failing_models) {
   Parts& parts = *parts_;
   parts.clock.set(now_us);
   parts.plane->serve(now_us, failing_models);
@@ -221,6 +222,10 @@ Result<std::size_t> NightDaemon::advance(std::int64_t now_us, const std::vector<
     parts.changed.wait_for(lock, kLook);
   }
   return schema::fail(schema::ErrorCode::deadline_exceeded, "a step of the night does not end");
+}
+
+void NightDaemon::set_clock(std::int64_t now_us) {
+  parts_->clock.set(now_us);
 }
 
 std::uint16_t NightDaemon::port() const {

@@ -93,7 +93,7 @@ schema::Result<std::vector<route::ObservedRoute>> NightPlane::observe() {
 }
 
 schema::Result<std::vector<route::Window>> NightPlane::windows(const route::WindowPosition& after,
-                                                            std::size_t limit) {
+                                                               std::size_t limit) {
   const std::lock_guard guard(mutex_);
   std::vector<route::Window> found;
   for (const auto& window : closed_) {

@@ -12,8 +12,8 @@
 
 namespace driftgate::night {
 
-/// A data plane in simulated time. Like the router it outlives the daemon: its routes and the numbers of its windows are
-/// in a file. Requests come with new keys.
+/// A data plane in simulated time. Like the router it outlives the daemon: its routes and the numbers of its
+/// windows are in a file. Requests come with new keys.
 class NightPlane final : public route::Driver {
  public:
   /// What an earlier process left below `folder` is held again.
@@ -24,7 +24,7 @@ class NightPlane final : public route::Driver {
   schema::Result<std::vector<route::ObservedRoute>> observe() override;
   schema::Result<void> heartbeat() override { return {}; }
   schema::Result<std::vector<route::Window>> windows(const route::WindowPosition& after,
-                                                    std::size_t limit) override;
+                                                     std::size_t limit) override;
   schema::Result<void> acknowledge(const route::WindowPosition& position) override;
   schema::Result<route::HealthReport> health(const route::WindowPosition& after) override;
   schema::Result<std::string> spool_path(const std::string& stage_key) override;

@@ -116,10 +116,12 @@ void add_schedule_routes(std::vector<Route>& list) {
       .pages("SchedulePage");
   schedules
       .get("/v1/schedules/report", "reportOfSchedules",
-           "What came of each fire time of all schedules in a range of at most 31 days: fired or skipped and why, how "
+           "What came of each fire time of all schedules in a range of at most 31 days: fired or skipped and "
+           "why, how "
            "its promotion ended, who must act; fire times of which nothing is recorded are named",
            Scope::viewer, report_of_schedules)
-      .query("since_us", "integer", "from this time on, in µs since the epoch; 24 hours before its end by default")
+      .query("since_us", "integer",
+             "from this time on, in µs since the epoch; 24 hours before its end by default")
       .query("until_us", "integer", "before this time, in µs since the epoch; now by default")
       .query("model", "string", "of this model only")
       .answer(200, "ScheduleReport", "the report");

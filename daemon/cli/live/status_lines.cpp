@@ -63,6 +63,19 @@ std::string quiet_sentence(const json& item, std::int64_t now_us) {
   return {};
 }
 
+/// A schedule of the model that starts nothing any more, because who set it may no longer; "" without one.
+std::string orphan_sentence(const json& item) {
+  const json schedules = member_of(item, "schedules");
+  for (const json& schedule : schedules.is_array() ? schedules : json::array()) {
+    const json last = member_of(schedule, "last");
+    if (is_true(schedule, "paused") || shown(last, "why") != "owner_revoked") continue;
+    const std::string reason = shown(last, "reason");
+    return fmt::format("schedule {} starts nothing: {}", shown(schedule, "name"),
+                       reason.empty() ? "the token of who set it was revoked" : reason);
+  }
+  return {};
+}
+
 StatusRow row_of(const json& item, std::int64_t now_us) {
   StatusRow row;
   row.model = shown(item, "model");
@@ -83,6 +96,10 @@ StatusRow row_of(const json& item, std::int64_t now_us) {
     row.standing = "serves";
     row.sentence = quiet_sentence(item, now_us);
     row.style = Style::faint;
+  }
+  if (const std::string orphan = orphan_sentence(item); !orphan.empty()) {
+    row.group = Group::needs_people;
+    row.sentence = orphan + (row.sentence.empty() ? "" : "; " + row.sentence);
   }
   const auto alarms = base::integer_at(guard, "alarms");
   if (is_true(guard, "armed") && alarms > 0) {

@@ -40,23 +40,25 @@ std::string duration_words(std::int64_t ms) {
 /// "succeeded, live", "running in canary"
 std::string standing_words(const json& standing) {
   const auto state = text_of(standing, "state"), stage = text_of(standing, "stage");
-  if (base::integer_at(standing, "ended_us") != 0) return fmt::format("{}, {}", state, text_of(standing, "traffic"));
+  if (base::integer_at(standing, "ended_us") != 0)
+    return fmt::format("{}, {}", state, text_of(standing, "traffic"));
   return stage.empty() ? state : fmt::format("{} in {}", state, stage);
 }
 
 /// What came of a fire time, with the whole reason.
 std::string fire_text(const json& fire) {
   const auto why = text_of(fire, "why"), reason = text_of(fire, "reason");
+  const auto promotion = text_of(fire, "promotion");
   std::string out = fmt::format("  {}  {:<8} {}", format_time(base::integer_at(fire, "fire_us")),
-                                text_of(fire, "outcome"), why);
+                                text_of(fire, "outcome"), promotion.empty() ? why : promotion);
   if (const auto missed = base::integer_at(fire, "missed"); missed > 0)
     out += fmt::format(", {} missed before it", missed);
   if (!reason.empty()) out += ": " + reason;
+  if (!promotion.empty() && !why.empty()) out += " " + why;
   const json standing = member_of(fire, "standing");
-  if (const auto promotion = text_of(fire, "promotion"); !promotion.empty()) out += "  " + promotion;
   if (!standing.is_object()) return out + "\n";
   const auto ended_us = base::integer_at(standing, "ended_us");
-  out += fmt::format("  {}", standing_words(standing));
+  out += fmt::format(", {}", standing_words(standing));
   if (ended_us != 0) out += fmt::format(" at {}", format_time(ended_us));
   return fmt::format("{}\n    {}\n", out, text_of(standing, "why"));
 }
@@ -83,8 +85,15 @@ std::vector<std::string> report_row(const json& item) {
                         : duration_words(base::integer_at(item, "duration_ms"));
   auto why = text_of(item, "why") + (reason.empty() ? "" : ": " + reason);
   if (standing.is_object()) why = text_of(standing, "why");
-  return {format_time(base::integer_at(item, "fire_us")), text_of(item, "schedule"), text_of(item, "model"),
-          text_of(item, "outcome"), text_of(item, "promotion"), ended, took, why, who};
+  return {format_time(base::integer_at(item, "fire_us")),
+          text_of(item, "schedule"),
+          text_of(item, "model"),
+          text_of(item, "outcome"),
+          text_of(item, "promotion"),
+          ended,
+          took,
+          why,
+          who};
 }
 
 std::string counts_words(const json& counts) {
@@ -108,8 +117,8 @@ std::string report_text(const json& report) {
   if (count("unrecorded") > 0) out += fmt::format(", {} NOT RECORDED", count("unrecorded"));
   out += fmt::format("; {} need people\n", count("need_people"));
   return out + items_table(report,
-                           {"fire time (UTC)", "schedule", "model", "outcome", "promotion", "ended", "took", "why",
-                            "who must act"},
+                           {"fire time (UTC)", "schedule", "model", "outcome", "promotion", "ended", "took",
+                            "why", "who must act"},
                            report_row, "No schedule had a fire time.");
 }
 
@@ -120,10 +129,11 @@ std::vector<std::string> schedule_row(const json& schedule) {
 
 /// Puts what was given into the members of a schedule.
 schema::Result<void> put_given(const ScheduleArgs& args, json& body) {
-  const std::pair<const char*, const std::optional<std::string>*> texts[] = {{"cron", &args.cron},
-                                                                             {"timezone", &args.zone},
-                                                                             {"misfire", &args.misfire},
-                                                                             {"if_running", &args.if_running}};
+  const std::pair<const char*, const std::optional<std::string>*> texts[] = {
+      {"cron", &args.cron},
+      {"timezone", &args.zone},
+      {"misfire", &args.misfire},
+      {"if_running", &args.if_running}};
   for (const auto& [member, value] : texts)
     if (*value) body[member] = **value;
   if (args.grace_s) body["grace_s"] = *args.grace_s;
@@ -154,12 +164,14 @@ void add_schedule_options(CLI::App& sub, ScheduleArgs& into, bool replace) {
   sub.add_option("--cron", into.cron, "minute hour day-of-month month day-of-week")->required(!replace);
   sub.add_option("--request", into.request_file, "The promotion request, a JSON file")->required(!replace);
   sub.add_option("--timezone", into.zone, fmt::format("IANA name ({})", unless("UTC")));
-  sub.add_option("--misfire", into.misfire,
-                 fmt::format("What to do about a fire time that was missed while the daemon did not run: skip or "
-                             "run_once ({})",
-                             unless("skip")))
+  sub.add_option(
+         "--misfire", into.misfire,
+         fmt::format("What to do about a fire time that was missed while the daemon did not run: skip or "
+                     "run_once ({})",
+                     unless("skip")))
       ->check(CLI::IsMember({"skip", "run_once"}));
-  sub.add_option("--grace", into.grace_s, fmt::format("Seconds that run_once may be late ({})", unless("3600")))
+  sub.add_option("--grace", into.grace_s,
+                 fmt::format("Seconds that run_once may be late ({})", unless("3600")))
       ->check(CLI::Range(std::int64_t{0}, kMostSeconds));
   sub.add_option("--if-running", into.if_running,
                  fmt::format("What to do while a promotion of the model is in progress: skip or queue ({})",
@@ -168,7 +180,8 @@ void add_schedule_options(CLI::App& sub, ScheduleArgs& into, bool replace) {
 }
 
 void add_report_options(CLI::App& sub, ScheduleArgs& into) {
-  sub.add_option("--since", into.since, "From this time on: 2026-01-31 or 2026-01-31T12:00:05, UTC (24 hours before)");
+  sub.add_option("--since", into.since,
+                 "From this time on: 2026-01-31 or 2026-01-31T12:00:05, UTC (24 hours before)");
   sub.add_option("--until", into.until, "Up to this time (now)");
   sub.add_option("--model", into.model, "Of this model only");
 }

@@ -24,8 +24,8 @@ struct ScheduleArgs {
 /// The options of `schedule create`, or of `schedule change` when `replace`.
 void add_schedule_options(CLI::App& sub, ScheduleArgs& into, bool replace);
 void add_report_options(CLI::App& sub, ScheduleArgs& into);
-/// Creates it, or changes what is given of the one that exists when `replace`. Warns on standard error when its
-/// request would not be accepted now.
+/// Creates it, or changes what is given of the one that exists when `replace`. Warns on standard error when
+/// its request would not be accepted now.
 int schedule_set(const ConnectionArgs& connection, const ScheduleArgs& args, bool replace);
 int schedule_list(const ConnectionArgs& connection);
 int schedule_show(const ConnectionArgs& connection, const std::string& name);

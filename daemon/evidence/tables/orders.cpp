@@ -16,10 +16,11 @@ using store::Sql;
 
 namespace {
 
-constexpr Sql kFire{"fire of an entry",
-                    "SELECT schedule, fire_us, outcome, why, promotion, owner, decided_us, evidence_seq, reason, "
-                    "revision, missed, missed_from_us "
-                    "FROM schedule_fires WHERE schedule = ?1 AND fire_us = ?2 AND evidence_seq = ?3"};
+constexpr Sql kFire{
+    "fire of an entry",
+    "SELECT schedule, fire_us, outcome, why, promotion, owner, decided_us, evidence_seq, reason, "
+    "revision, missed, missed_from_us "
+    "FROM schedule_fires WHERE schedule = ?1 AND fire_us = ?2 AND evidence_seq = ?3"};
 constexpr Sql kFires{"fires after a row",
                      "SELECT rowid, schedule, fire_us, evidence_seq FROM schedule_fires WHERE rowid > ?1 "
                      "ORDER BY rowid LIMIT ?2"};

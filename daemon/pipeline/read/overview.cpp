@@ -78,6 +78,7 @@ json fire_json(const store::ScheduleFireRow* fire) {
   return {{"fire_us", fire->fire_us},
           {"outcome", fire->outcome},
           {"why", fire->why},
+          {"reason", fire->reason ? json(*fire->reason) : json(nullptr)},
           {"promotion", fire->promotion ? json(*fire->promotion) : json(nullptr)}};
 }
 

@@ -144,11 +144,12 @@ schema::Result<void> check_contract(const schema::Contract& contract, const stor
   return check_data_plane(data_plane, contract);
 }
 
-/// What the store answers to a request, all of one snapshot. What may pass (a hold, a block) and which engine is
-/// the fallback are told after the checks of files, which need no store: what can never be accepted comes first.
+/// What the store answers to a request, all of one snapshot. What may pass (a hold, a block) and which engine
+/// is the fallback are told after the checks of files, which need no store: what can never be accepted comes
+/// first.
 struct Snapshot {
   CheckedRequest checked;
-  schema::Result<void> free{};      ///< of holds, and of being the incumbent already
+  schema::Result<void> free{};       ///< of holds, and of being the incumbent already
   schema::Result<void> reachable{};  ///< by the data plane: candidate and fallback
   schema::Result<void> unblocked{};
   schema::Result<std::optional<store::EngineRow>> fallback{};

@@ -15,8 +15,8 @@ struct Fire {
   schedule::DueFire due;
 };
 
-/// The fire time of a schedule that is due (`row.next_us` is not after `now_us`). Errors of an expression or a
-/// zone that cannot be read any more.
+/// The fire time of a schedule that is due (`row.next_us` is not after `now_us`). Errors of an expression or
+/// a zone that cannot be read any more.
 [[nodiscard]] schema::Result<Fire> due_fire(const store::ScheduleRow& row, std::int64_t now_us);
 
 /// The actor of what a schedule does.

@@ -44,7 +44,7 @@ class Members {
       fault(key, fmt::format("'{}' must be a string of at most {} bytes", key, limit));
       return {};
     }
-    auto found = item->get<std::string>();
+    std::string found = item->get_ref<const std::string&>();
     if (required && found.empty()) fault(key, fmt::format("'{}' must not be empty", key));
     return found;
   }

@@ -132,6 +132,7 @@ class StoredSchedules final : public ScheduleAdmin {
                             fmt::format("there are {} schedules already", kMaxSchedules));
       row.created_us = row.updated_us = now_us_();
       row.next_us = next_us(wanted.cron, wanted.zone, row.created_us);
+      row.revision = row.first_revision = TRY(store::first_revision_of(tx, row.name));
       TRY(store::insert_schedule(tx, row));
       TRY(record_set(tx, actor, row, row.created_us, "created"));
       if (!store::is_answer_wanted()) return {};
@@ -192,12 +193,13 @@ class StoredSchedules final : public ScheduleAdmin {
 
   schema::Result<Page> list(const PageRequest& request) override {
     const auto limit = std::clamp<std::size_t>(request.limit, 1, kMaxPageItems);
-    return view_page(store_, {request.after, limit}, store::list_schedules,
-                     [&](store::Reader& reader, const store::ScheduleRow& row) -> schema::Result<View> {
-                       const auto value = TRY(schedule_json(reader, row, now_us_(), false));
-                       return view_of(row, value);
-                     },
-                     &store::ScheduleRow::name);
+    return view_page(
+        store_, {request.after, limit}, store::list_schedules,
+        [&](store::Reader& reader, const store::ScheduleRow& row) -> schema::Result<View> {
+          const auto value = TRY(schedule_json(reader, row, now_us_(), false));
+          return view_of(row, value);
+        },
+        &store::ScheduleRow::name);
   }
 
   schema::Result<View> report(std::optional<std::int64_t> since_us, std::optional<std::int64_t> until_us,
@@ -222,7 +224,8 @@ class StoredSchedules final : public ScheduleAdmin {
 
  private:
   /// Why the request would not be accepted now; an error when it never can be.
-  schema::Result<std::vector<std::string>> tried(const std::string& actor, const PromotionRequest& promotion) {
+  schema::Result<std::vector<std::string>> tried(const std::string& actor,
+                                                 const PromotionRequest& promotion) {
     if (!trial_) return std::vector<std::string>();
     return about("/promotion", trial_(actor, promotion));
   }

@@ -37,7 +37,8 @@ inline constexpr std::size_t kMaxNextFires = 100;
 class ScheduleAdmin {
  public:
   virtual ~ScheduleAdmin() = default;
-  /// The view has "warnings" too: why the request would not be accepted now. The error of one that never can be.
+  /// The view has "warnings" too: why the request would not be accepted now. The error of one that never can
+  /// be.
   virtual schema::Result<View> create(const std::string& actor, const ScheduleRequest& request) = 0;
   /// The same.
   virtual schema::Result<View> replace(const std::string& actor, const ScheduleRequest& request,
@@ -47,28 +48,28 @@ class ScheduleAdmin {
   virtual schema::Result<void> remove(const std::string& actor, const std::string& name,
                                       std::uint64_t revision) = 0;
   /// {"name", "cron", "timezone", "promotion", "misfire", "grace_s", "if_running", "paused", "owner",
-  /// "created_us", "updated_us", "revision", "next_us" | null, "fires": [fire_json of schedule_views.hpp]}: those
-  /// since it was made; View::seq is the revision.
+  /// "created_us", "updated_us", "revision", "next_us" | null, "fires": [fire_json of schedule_views.hpp]}:
+  /// those since it was made; View::seq is the revision.
   virtual schema::Result<View> get(const std::string& name) = 0;
   /// As `get`; its promotions have no standing.
   virtual schema::Result<Page> list(const PageRequest& page) = 0;
   /// {"items": [{"fire_us", "local"}]} of the next fire times.
   virtual schema::Result<View> next(const std::string& name, std::size_t count) = 0;
-  /// What came of each fire time in a range (schedule_report.hpp): until now, and of the 24 hours before its end, as
-  /// far as they are not given. `model` may be empty.
-  virtual schema::Result<View> report(std::optional<std::int64_t> since_us, std::optional<std::int64_t> until_us,
-                                      const std::string& model) = 0;
+  /// What came of each fire time in a range (schedule_report.hpp): until now, and of the 24 hours before its
+  /// end, as far as they are not given. `model` may be empty.
+  virtual schema::Result<View> report(std::optional<std::int64_t> since_us,
+                                      std::optional<std::int64_t> until_us, const std::string& model) = 0;
 };
 
-/// Tries the request of a schedule that is made or changed: why it would not be accepted now, or the error of one that
-/// never can be (Pipeline::try_request).
+/// Tries the request of a schedule that is made or changed: why it would not be accepted now, or the error of
+/// one that never can be (Pipeline::try_request).
 using ScheduleTrial = std::function<schema::Result<std::vector<std::string>>(const std::string& actor,
                                                                              const PromotionRequest&)>;
 
-/// Over the daemon's store, which must outlive it; `now_us` is the pipeline's clock. Without a trial requests are only
-/// parsed.
+/// Over the daemon's store, which must outlive it; `now_us` is the pipeline's clock. Without a trial requests
+/// are only parsed.
 [[nodiscard]] std::unique_ptr<ScheduleAdmin> stored_schedules(store::Store& store,
-                                                             std::function<std::int64_t()> now_us,
-                                                             ScheduleTrial trial = {});
+                                                              std::function<std::int64_t()> now_us,
+                                                              ScheduleTrial trial = {});
 
 }  // namespace driftgate::pipeline

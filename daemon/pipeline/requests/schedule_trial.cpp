@@ -24,8 +24,8 @@ bool knows_adapters(const TrialParts& parts, const std::optional<StageCaptures>&
          known_floor(captures->floor_inf);
 }
 
-/// Whether the request may be accepted later as it is. A capture may be written until then; nobody would register
-/// a model of a name that was mistyped.
+/// Whether the request may be accepted later as it is. A capture may be written until then; nobody would
+/// register a model of a name that was mistyped.
 schema::Result<bool> may_pass(const TrialParts& parts, const PromotionRequest& request,
                               const schema::Error& error) {
   switch (error.code) {
@@ -59,15 +59,17 @@ schema::Result<std::vector<std::string>> try_request(const TrialParts& parts, co
   }
   const auto engine = TRY(look_up(parts.store, store::find_engine, request.engine));
   if (engine) {
-    const auto healthy = parts.probe(engine->base_url);
+    const auto healthy = parts.reach(engine->base_url);
     if (!healthy)
-      warnings.push_back(fmt::format("Engine {} does not answer now: {}", engine->name, healthy.error().message));
+      warnings.push_back(
+          fmt::format("Engine {} does not answer now: {}", engine->name, healthy.error().message));
   }
   const std::vector<std::string> names{request.model};
-  const auto open = TRY(parts.store.read(
-      [&](store::Reader& reader) { return store::open_promotions_of(reader, names); }));
+  const auto open =
+      TRY(parts.store.read([&](store::Reader& reader) { return store::open_promotions_of(reader, names); }));
   for (const auto& row : open)
-    warnings.push_back(fmt::format("Promotion {} of {} is {} now.", row.id, row.model, store::to_string(row.state)));
+    warnings.push_back(
+        fmt::format("Promotion {} of {} is {} now.", row.id, row.model, store::to_string(row.state)));
   return warnings;
 }
 

@@ -76,9 +76,8 @@ void move_on(Context& context, const Fire& fire) {
 
 void skip_fire(Context& context, const Fire& fire, const Obstacle& obstacle) {
   const auto entry = skip_entry(fire, obstacle.why, obstacle.reason, context.now());
-  auto done = context.commit_rows("skip schedule", [&](store::Tx& tx, Entries& entries) {
-    return put_fire(tx, entries, fire, entry);
-  });
+  auto done = context.commit_rows(
+      "skip schedule", [&](store::Tx& tx, Entries& entries) { return put_fire(tx, entries, fire, entry); });
   if (done) return;
   if (done.error().code == ErrorCode::already_exists) return move_on(context, fire);
   context.warn(fmt::format("schedule {} could not be skipped: {}", fire.row.name, done.error().describe()));
@@ -112,8 +111,7 @@ void ScheduledRequests::try_again(const std::string& schedule, const schema::Err
 void ScheduledRequests::fire(const store::ScheduleRow& row) {
   auto decided = due_fire(row, context_.now());
   if (!decided)
-    return context_.warn(
-        fmt::format("schedule {} cannot be read: {}", row.name, decided.error().describe()));
+    return context_.warn(fmt::format("schedule {} cannot be read: {}", row.name, decided.error().describe()));
   const Fire fire = std::move(*decided);
   const auto delayed = delayed_.extract(row.name);
   const auto skip = [&](const char* why, const std::string& reason) {
@@ -165,12 +163,13 @@ void ScheduledRequests::request_by(const Fire& fire, const Answers& answers) {
   if (!answers.verified) return refuse(answers.verified.error());
   if (const auto obstacle = obstacle_of(context_, fire.row)) return skip_fire(context_, fire, *obstacle);
   const AlsoRequested also = [&](store::Tx& tx, Entries& entries, const store::PromotionRow& promotion) {
-    return put_fire(tx, entries, fire,
-                    fire_entry(fire,
-                               {.kind = EvidenceKind::schedule_fired,
-                                .subject = subject_of(promotion, ""),
-                                .body = {{"promotion", promotion.id}, {"why", fire.due.late ? "late" : "on time"}}},
-                               context_.now()));
+    return put_fire(
+        tx, entries, fire,
+        fire_entry(fire,
+                   {.kind = EvidenceKind::schedule_fired,
+                    .subject = subject_of(promotion, ""),
+                    .body = {{"promotion", promotion.id}, {"why", fire.due.late ? "late" : "on time"}}},
+                   context_.now()));
   };
   const auto asked =
       request_promotion(context_, actor_of(fire.row), *answers.checked, *answers.verified, also);

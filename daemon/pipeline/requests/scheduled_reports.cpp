@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/pipeline/read/schedules/schedule_report.hpp"
+#include "daemon/pipeline/read/schedule_report.hpp"
 #include "daemon/schedule/misfire.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/schedules.hpp"
@@ -53,13 +53,13 @@ schema::Result<void> ScheduledReports::look() {
   }
   const auto next = schedule::next_fire(when_->cron, when_->zone, *last_us_ / kSecond);
   if (!next || *next * kSecond > now_us) return {};
-  const auto due = schedule::decide_due(when_->cron, when_->zone, *next, now_us / kSecond,
-                                        schedule::Misfire::skip, 0);
-  put_report(due.fire_s * kSecond, *last_us_);
+  const auto due =
+      schedule::decide_due(when_->cron, when_->zone, *next, now_us / kSecond, schedule::Misfire::skip, 0);
+  make(due.fire_s * kSecond, *last_us_);
   return {};
 }
 
-void ScheduledReports::put_report(std::int64_t report_us, std::int64_t last_us) {
+void ScheduledReports::make(std::int64_t report_us, std::int64_t last_us) {
   making_ = true;
   const auto since_us = std::max(last_us, report_us - kMaxReportUs);
   auto digest = std::make_shared<schema::Result<std::string>>();
@@ -80,8 +80,8 @@ void ScheduledReports::put_report(std::int64_t report_us, std::int64_t last_us) 
           return;
         }
         next_look_us_ = context_.now() + kRetryUs;
-        context_.warn(fmt::format("the report of the schedules that was due at {} is tried again: {}", report_us,
-                                  put_now.error().describe()));
+        context_.warn(fmt::format("the report of the schedules that was due at {} is tried again: {}",
+                                  report_us, put_now.error().describe()));
       });
 }
 

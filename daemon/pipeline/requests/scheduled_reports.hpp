@@ -8,9 +8,9 @@
 
 namespace driftgate::pipeline {
 
-/// Tells webhooks of the schedules' nights at the times of the settings: a message of the type "schedule.report", once
-/// for each such time, also across restarts. What was missed while the daemon was away is in the next one, which
-/// reaches back to the last.
+/// Tells webhooks of the schedules' nights at the times of the settings: a message of the type
+/// "schedule.report", once for each such time, also across restarts. What was missed while the daemon was
+/// away is in the next one, which reaches back to the last.
 class ScheduledReports {
  public:
   explicit ScheduledReports(Context& context) : context_(context) {}

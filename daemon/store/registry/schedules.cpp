@@ -12,7 +12,7 @@ namespace {
 #define SCHEDULE_COLUMNS                                                                        \
   "name, cron, zone, model, request, misfire, grace_s, if_running, paused, owner, created_us, " \
   "updated_us, revision, next_us, first_revision"
-#define FIRE_COLUMNS                                                                                 \
+#define FIRE_COLUMNS                                                                                \
   "schedule, fire_us, outcome, why, promotion, owner, decided_us, evidence_seq, reason, revision, " \
   "missed, missed_from_us"
 
@@ -33,12 +33,12 @@ constexpr Sql kDue{"due schedules",
                    " FROM schedules WHERE paused = 0 AND next_us IS NOT NULL AND next_us <= ?1 "
                    "ORDER BY next_us LIMIT ?2"};
 constexpr Sql kSetNext{"set next fire", "UPDATE schedules SET next_us = ?2 WHERE name = ?1"};
-constexpr Sql kInsertFire{"insert schedule fire", "INSERT INTO schedule_fires(" FIRE_COLUMNS
-                                                  ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"};
-constexpr Sql kListFires{"list schedule fires",
-                         "SELECT " FIRE_COLUMNS
-                         " FROM schedule_fires WHERE schedule = ?1 AND revision >= ?2 "
-                         "ORDER BY fire_us DESC LIMIT ?3"};
+constexpr Sql kInsertFire{"insert schedule fire",
+                          "INSERT INTO schedule_fires(" FIRE_COLUMNS
+                          ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"};
+constexpr Sql kListFires{"list schedule fires", "SELECT " FIRE_COLUMNS
+                                                " FROM schedule_fires WHERE schedule = ?1 AND revision >= ?2 "
+                                                "ORDER BY fire_us DESC LIMIT ?3"};
 constexpr Sql kFiresBetween{"schedule fires between",
                             "SELECT " FIRE_COLUMNS
                             " FROM schedule_fires WHERE (fire_us >= ?1 AND fire_us < ?2) OR "
@@ -64,14 +64,16 @@ std::string changed_meanwhile(std::string_view name) {
 
 }  // namespace
 
-Result<void> insert_schedule(Tx& tx, ScheduleRow& s) {
-  const auto last = TRY(find_row<std::uint64_t>(tx, kLastOfDeleted, {s.name}));
-  s.revision = s.first_revision = last.value_or(0) + 1;
-  return explain(
-      tx.run(kInsert, {s.name, s.cron, s.zone, s.model, s.request, s.misfire, s.grace_s, s.if_running,
-                       s.paused, s.owner, s.created_us, s.updated_us, s.revision, s.next_us,
-                       s.first_revision}),
-      fmt::format("schedule '{}' cannot be stored", s.name));
+Result<std::uint64_t> first_revision_of(Reader& reader, std::string_view name) {
+  const auto last = TRY(find_row<std::uint64_t>(reader, kLastOfDeleted, {name}));
+  return last.value_or(0) + 1;
+}
+
+Result<void> insert_schedule(Tx& tx, const ScheduleRow& s) {
+  return explain(tx.run(kInsert, {s.name, s.cron, s.zone, s.model, s.request, s.misfire, s.grace_s,
+                                  s.if_running, s.paused, s.owner, s.created_us, s.updated_us, s.revision,
+                                  s.next_us, s.first_revision}),
+                 fmt::format("schedule '{}' cannot be stored", s.name));
 }
 
 Result<std::optional<ScheduleRow>> find_schedule(Reader& reader, std::string_view name) {
@@ -112,10 +114,10 @@ Result<void> set_next_fire(Tx& tx, std::string_view name, std::optional<std::int
 }
 
 Result<void> insert_schedule_fire(Tx& tx, const ScheduleFireRow& f) {
-  return explain(tx.run(kInsertFire, {f.schedule, f.fire_us, f.outcome, f.why, f.promotion, f.owner,
-                                      f.decided_us, f.evidence_seq, f.reason, f.revision, f.missed,
-                                      f.missed_from_us}),
-                 fmt::format("the fire time {} of schedule '{}' cannot be stored", f.fire_us, f.schedule));
+  return explain(
+      tx.run(kInsertFire, {f.schedule, f.fire_us, f.outcome, f.why, f.promotion, f.owner, f.decided_us,
+                           f.evidence_seq, f.reason, f.revision, f.missed, f.missed_from_us}),
+      fmt::format("the fire time {} of schedule '{}' cannot be stored", f.fire_us, f.schedule));
 }
 
 Result<std::vector<ScheduleFireRow>> list_schedule_fires(Reader& reader, const ScheduleRow& schedule,

@@ -27,9 +27,11 @@ struct ScheduleRow {
   bool operator==(const ScheduleRow&) const = default;
 };
 
-/// `already_exists` for a known name. Sets the revision: 1, or the one after the last of a deleted schedule
-/// of the name.
-Result<void> insert_schedule(Tx& tx, ScheduleRow& row);
+/// The revision of a schedule that is made now: 1, or the one after the last of a deleted schedule of its
+/// name.
+Result<std::uint64_t> first_revision_of(Reader& reader, std::string_view name);
+/// `already_exists` for a known name.
+Result<void> insert_schedule(Tx& tx, const ScheduleRow& row);
 Result<std::optional<ScheduleRow>> find_schedule(Reader& reader, std::string_view name);
 /// find_schedule, or `not_found` with a message for people.
 Result<ScheduleRow> get_schedule(Reader& reader, std::string_view name);
@@ -44,7 +46,8 @@ Result<std::vector<ScheduleRow>> due_schedules(Reader& reader, std::int64_t now_
 /// Only the next fire time; no revision.
 Result<void> set_next_fire(Tx& tx, std::string_view name, std::optional<std::int64_t> next_us);
 
-/// One fire time and its outcome. It covers the fire times from missed_from_us on to its own, which were missed.
+/// One fire time and its outcome. It covers the fire times from missed_from_us on to its own, which were
+/// missed.
 struct ScheduleFireRow {
   std::string schedule{};
   std::int64_t fire_us = 0;  ///< UTC
@@ -54,9 +57,9 @@ struct ScheduleFireRow {
   std::string owner{};  ///< of the schedule then
   std::int64_t decided_us = 0;
   std::int64_t evidence_seq = 0;
-  std::optional<std::string> reason{};  ///< in full; nothing of fires that an older version stored
-  std::uint64_t revision = 1;           ///< of the schedule then
-  std::int64_t missed = 0;              ///< earlier fire times that were due too and were dropped
+  std::optional<std::string> reason{};           ///< in full; nothing of fires that an older version stored
+  std::uint64_t revision = 1;                    ///< of the schedule then
+  std::int64_t missed = 0;                       ///< earlier fire times that were due too and were dropped
   std::optional<std::int64_t> missed_from_us{};  ///< the first of them
   bool operator==(const ScheduleFireRow&) const = default;
 };
@@ -74,6 +77,7 @@ Result<std::optional<ScheduleFireRow>> find_fire_of(Reader& reader, std::string_
 /// The newest time at which a report was due; nothing before the first.
 Result<std::optional<std::int64_t>> last_schedule_report(Reader& reader);
 /// `already_exists` when this one was put before.
-Result<void> insert_schedule_report(Tx& tx, std::int64_t report_us, std::int64_t since_us, std::int64_t put_us);
+Result<void> insert_schedule_report(Tx& tx, std::int64_t report_us, std::int64_t since_us,
+                                    std::int64_t put_us);
 
 }  // namespace driftgate::store

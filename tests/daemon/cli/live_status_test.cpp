@@ -54,6 +54,20 @@ TEST_CASE("each model is one line, those that need people first, then the open o
   CHECK(lines[6] == "5 models: 2 need people, 2 open, 1 on hold");
 }
 
+TEST_CASE("a schedule whose owner's token was revoked needs people, and says whose") {
+  json answer = json::parse(kStatus);
+  answer["items"] = json::array({answer["items"][4]});
+  answer["items"][0]["schedules"][0]["last"] = {{"fire_us", 5},
+                                                {"outcome", "skipped"},
+                                                {"why", "owner_revoked"},
+                                                {"reason", "the token of ada was revoked"}};
+  const auto lines = drawn(answer, 140);
+  CHECK(lines[1].starts_with("! planned"));
+  CHECK(has(lines[1], "schedule nightly starts nothing: the token of ada was revoked"));
+  answer["items"][0]["schedules"][0]["paused"] = true;
+  CHECK_FALSE(has(drawn(answer, 140)[1], "starts nothing"));
+}
+
 TEST_CASE("fifty models are fifty lines at every width, with hostile names too") {
   json answer{{"items", json::array()}};
   for (int i = 0; i < 50; ++i) {

@@ -456,8 +456,11 @@ TEST_CASE("a schedule is shown with what came of its fire times, and changed at 
   const std::string nightly =
       R"({"name":"nightly","model":"m","cron":"0 2 * * *","timezone":"Europe/Berlin","misfire":"skip",
       "grace_s":0,"if_running":"queue","owner":"ada","promotion":{"model":"m"},"revision":7,"next_us":1769817600000000,
-      "fires":[{"fire_us":0,"outcome":"skipped","why":"pr-1 runs","promotion":null},
-               {"fire_us":86400000000,"outcome":"started","why":"","promotion":"pr-2"}]})";
+      "fires":[{"fire_us":0,"outcome":"skipped","why":"running","reason":"pr-1 runs","missed":2,"promotion":null},
+               {"fire_us":86400000000,"outcome":"started","why":"","promotion":"pr-2"},
+               {"fire_us":172800000000,"outcome":"fired","why":"on time","promotion":"pr-3","standing":
+                {"state":"rejected","stage":"canary","traffic":"reverted","ended_us":172860000000,"why":"It was rejected."}}],
+      "warnings":["m is on hold"]})";
   daemon.on("GET /v1/schedules/nightly", nightly);
   daemon.on("PUT /v1/schedules/nightly", nightly);
   daemon.on("POST /v1/schedules/nightly/pause", R"({"name":"nightly","paused":true,"revision":8})");
@@ -470,8 +473,11 @@ TEST_CASE("a schedule is shown with what came of its fire times, and changed at 
   const std::string shown = daemon.run({"schedule", "show", "nightly"}).out;
   CHECK(shown.starts_with("name        nightly\ncron        0 2 * * *\ntimezone    Europe/Berlin\n"));
   CHECK(has(shown, "promotion   {\"model\":\"m\"}\nnext        2026-01-31 00:00:00\n"));
-  CHECK(has(shown, "  1970-01-01 00:00:00  skipped  pr-1 runs"));
-  CHECK(has(shown, "  1970-01-02 00:00:00  started   pr-2\n"));
+  CHECK(has(shown, "  1970-01-01 00:00:00  skipped  running, 2 missed before it: pr-1 runs\n"));
+  CHECK(has(shown, "  1970-01-02 00:00:00  started  pr-2\n"));
+  CHECK(has(shown,
+            "  1970-01-03 00:00:00  fired    pr-3 on time, rejected, reverted at 1970-01-03 00:01:00\n"
+            "    It was rejected.\n"));
   CHECK(daemon.run({"schedule", "list"}).out ==
         "name     model  cron       timezone       next (UTC)           owner\n"
         "nightly  m      0 2 * * *  Europe/Berlin  2026-01-31 00:00:00  ada\n"
@@ -485,19 +491,49 @@ TEST_CASE("a schedule is shown with what came of its fire times, and changed at 
   CHECK(daemon.run({"schedule", "next", "nightly", "--count", "2"}).out ==
         "1970-01-01 00:00:00 UTC  1970-01-01 01:00:00 CET\n");
   const std::string request = file_with(R"({"model":"m"})");
-  CHECK(
-      daemon.run({"schedule", "change", "nightly", "--cron", "* * * * *", "--request", request}).exit_code ==
-      0);
+  const Ran changed = daemon.run({"schedule", "change", "nightly", "--cron", "* * * * *"});
+  CHECK(changed.exit_code == 0);
+  CHECK(changed.err == "driftgate: warning: m is on hold\n");
   CHECK(daemon.requests().back().header("If-Match") == "\"7\"");
+  // What is not named stays as it is.
   CHECK(json::parse(daemon.requests().back().body) ==
-        json::parse(R"({"name":"nightly","cron":"* * * * *","timezone":"UTC","misfire":"skip","grace_s":3600,
-                        "if_running":"skip","promotion":{"model":"m"}})"));
+        json::parse(R"({"cron":"* * * * *","timezone":"Europe/Berlin","misfire":"skip","grace_s":0,
+                        "if_running":"queue","promotion":{"model":"m"}})"));
+  daemon.on("POST /v1/schedules", nightly, 201);
+  CHECK(daemon.run({"schedule", "create", "x", "--cron", "* * * * *", "--request", request}).exit_code == 0);
+  CHECK(json::parse(daemon.requests().back().body) ==
+        json::parse(R"({"name":"x","cron":"* * * * *","promotion":{"model":"m"}})"));
   const std::size_t before = daemon.requests().size();
   const Ran damaged =
       daemon.run({"schedule", "create", "x", "--cron", "* * * * *", "--request", file_with("{\"a\":")});
   CHECK(damaged.exit_code == 4);
   CHECK(has(damaged.err, "is not valid JSON"));
   CHECK(daemon.requests().size() == before);
+}
+
+TEST_CASE("a report of the schedules is a table of every fire time") {
+  ScriptedDaemon daemon;
+  daemon.on("GET /v1/schedules/report?since_us=1769817600000000&model=m",
+            R"({"since_us":1769817600000000,"until_us":1769904000000000,"model":"m",
+      "totals":{"times":3,"fired":1,"skipped":1,"pending":0,"unrecorded":1,"need_people":2,
+                "skipped_by":{"refused":1},"promotions":{"succeeded":1}},
+      "items":[{"schedule":"nightly","model":"m","fire_us":1769824800000000,"outcome":"fired","why":"on time","reason":null,
+                "promotion":"pr-1","duration_ms":5400000,"needs":[],"standing":{"state":"succeeded","stage":"canary",
+                "traffic":"live","ended_us":1769830200000000,"why":"It succeeded."}},
+               {"schedule":"other","model":"m","fire_us":1769828400000000,"outcome":"skipped","why":"refused",
+                "reason":"m is on hold","promotion":null,"duration_ms":null,"standing":null,
+                "needs":[{"action":"change_schedule","scope":"promoter","text":"Mend it."}]},
+               {"schedule":"other","model":"m","fire_us":1769832000000000,"outcome":"unrecorded",
+                "why":"nothing is recorded of it","reason":null,"promotion":null,"duration_ms":null,"standing":null,
+                "needs":[{"action":"look_into","scope":"operator","text":"Check the record."}]}]})");
+  const auto shown = daemon.run({"schedule", "report", "--since", "2026-01-31", "--model", "m"}).out;
+  CHECK(shown.starts_with(
+      "2026-01-31 00:00:00 to 2026-02-01 00:00:00: 3 fire times, 1 fired (1 succeeded), 1 skipped "
+      "(1 refused), 1 NOT RECORDED; 2 need people\n"));
+  CHECK(has(shown, "2026-01-31 02:00:00  nightly   m      fired       pr-1       succeeded, live  90 min"));
+  CHECK(has(shown, "refused: m is on hold      promoter: Mend it."));
+  CHECK(has(shown, "unrecorded"));
+  CHECK(daemon.run({"schedule", "report", "--since", "yesterday"}).exit_code != 0);
 }
 
 TEST_CASE("a token is kept by its owner alone, and one that cannot be written is taken back") {

@@ -145,7 +145,8 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE("patterns of events that fit nothing are known as such") {
-  for (const char* good : {"promotion.rejected", "promotion.*", "model.held", "escalation.*"})
+  for (const char* good : {"promotion.rejected", "promotion.*", "model.held", "escalation.*", "schedule.*",
+                           "schedule.report", "schedule.skipped"})
     CHECK(known_pattern(good));
   for (const char* bad : {"promotion", "promotion.rejcted", "*", "modle.*", ""})
     CHECK_FALSE(known_pattern(bad));

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "daemon/schedule/misfire.hpp"
+#include "daemon/schedule/report_time.hpp"
+
 using namespace driftgate;
 using namespace driftgate::schedule;
 
@@ -93,6 +96,55 @@ TEST_CASE("fire times of every minute are a minute apart over a year in zones wi
       const auto at = utc(2026, 1, 1, 0, 0) + hour * 3'600 + 1;
       REQUIRE(next_fire(cron, zone, at) == at + 59);
     }
+  }
+}
+
+TEST_CASE(
+    "the fire times of a range are those that follow each other one by one, through every change of the "
+    "clock") {
+  for (const char* name :
+       {"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"}) {
+    for (const char* text :
+         {"30 2 * * *", "30 * * * *", "*/20 1-3 * * *", "0 12 1,15 * mon", "17 */5 * * *"}) {
+      CAPTURE(name);
+      CAPTURE(text);
+      const auto zone = zone_of(name);
+      const auto cron = parse_cron(text).value();
+      const auto after = utc(2011, 12, 20, 3, 17), until = after + 500 * 86'400;
+      const auto found = fires_between(cron, zone, after, until, 100'000);
+      REQUIRE(found == next_fires(cron, zone, after, found.size()));
+      CHECK(next_fire(cron, zone, found.back()).value() > until);
+      const auto few = fires_between(cron, zone, after, until, 3);
+      CHECK(few == next_fires(cron, zone, after, 3));
+    }
+  }
+}
+
+TEST_CASE("of more missed fire times than are counted the newest is decided") {
+  const auto zone = zone_of("UTC");
+  const auto cron = parse_cron("* * * * *").value();
+  const auto due = utc(2026, 1, 1, 0, 0);
+  const auto now = due + 20 * 3'600 + 90;
+  const auto decided = decide_due(cron, zone, due, now, Misfire::run_once, 600);
+  CHECK(decided.missed == kMaxMissed);
+  CHECK(decided.fire_s == due + 20 * 3'600 + 60);
+  CHECK(decided.run);
+  CHECK_FALSE(decided.late);
+  CHECK(decided.next_s == due + 20 * 3'600 + 120);
+  const auto yearly = parse_cron("0 0 1 1 *").value();
+  const auto last = decide_due(yearly, zone, due, utc(2028, 6, 1, 0, 0), Misfire::skip, 0);
+  CHECK(last.fire_s == utc(2028, 1, 1, 0, 0));
+  CHECK_FALSE(last.run);
+}
+
+TEST_CASE("a time that recurs is an expression and a zone") {
+  const auto time = parse_recurring_time("0 7 * * mon-fri Europe/Berlin");
+  REQUIRE(time.has_value());
+  CHECK(time->cron.text == "0 7 * * mon-fri");
+  CHECK(time->zone.name() == "Europe/Berlin");
+  for (const char* bad : {"", "   ", "0 7 * * *", "0 7 * * * Nowhere", "7 * * * UTC", "0 7 * * * UTC more"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_recurring_time(bad).has_value());
   }
 }
 

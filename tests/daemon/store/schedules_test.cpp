@@ -136,8 +136,8 @@ TEST_CASE_FIXTURE(Fixture, "a fire time is decided once, and a promotion comes f
   other.outcome = "maybe";
   refused(ErrorCode::conflict, put(other));
   read(*store, [&](Reader& reader) -> Result<void> {
-    CHECK(must(list_schedule_fires(reader, "s", 10)) == std::vector{again, fire});
-    CHECK(must(list_schedule_fires(reader, "s", 1)) == std::vector{again});
+    CHECK(must(list_schedule_fires(reader, {.name = "s"}, 10)) == std::vector{again, fire});
+    CHECK(must(list_schedule_fires(reader, {.name = "s"}, 1)) == std::vector{again});
     CHECK(must(find_fire_of(reader, "pr-1")) == fire);
     CHECK(!must(find_fire_of(reader, "pr-2")));
     return {};

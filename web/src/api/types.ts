@@ -180,8 +180,13 @@ export interface FireOutcome {
   fire_us: number;
   outcome: 'fired' | 'skipped';
   why: string;
+  /** In full; null when it fired. */
+  reason?: string | null;
+  missed?: number;
   promotion: string | null;
   evidence?: number;
+  /** Of its promotion; null in lists. */
+  standing?: { state: PromotionState; stage: string; traffic: string; ended_us: number | null; why: string } | null;
 }
 
 export interface StatusItem {

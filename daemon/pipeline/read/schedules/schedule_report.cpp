@@ -75,7 +75,7 @@ class Report {
   Report(store::Reader& reader, const ReportRange& range, std::int64_t now_us)
       : reader_(reader), range_(range), now_us_(now_us) {}
 
-  schema::Result<json> make() {
+  schema::Result<json> whole() {
     const auto known = TRY(histories(reader_, range_));
     fires_ = TRY(store::schedule_fires_between(reader_, range_.since_us, range_.until_us,
                                                static_cast<std::int64_t>(kMaxReported) + 1));
@@ -83,11 +83,13 @@ class Report {
     for (const auto& [name, history] : known) TRY(expect(name, history));
     add_unexpected(known);
     if (items_.size() > kMaxReported || fires_.size() > kMaxReported) {
-      return schema::fail(ErrorCode::limit_exceeded,
-                          fmt::format("there are more than {} fire times: ask for a shorter time or one model",
-                                      kMaxReported));
+      return schema::fail(
+          ErrorCode::limit_exceeded,
+          fmt::format("there are more than {} fire times: ask for a shorter time or one model",
+                      kMaxReported));
     }
-    std::ranges::sort(items_, {}, [](const Reported& item) { return std::pair(item.fire_us, item.schedule); });
+    std::ranges::sort(items_, {},
+                      [](const Reported& item) { return std::pair(item.fire_us, item.schedule); });
     standings_ = TRY(standings_of(reader_, fires_, now_us_));
     json items = json::array();
     for (const auto& item : items_) {
@@ -104,8 +106,8 @@ class Report {
   }
 
  private:
-  /// Adds the fire times of each definition from its time on until the next one's. A change at a second leaves the
-  /// fire time of this very second to what was in force before it.
+  /// Adds the fire times of each definition from its time on until the next one's. A change at a second
+  /// leaves the fire time of this very second to what was in force before it.
   schema::Result<void> expect(const std::string& name, const std::vector<Definition>& history) {
     for (std::size_t i = 0; i < history.size() && items_.size() <= kMaxReported; ++i) {
       const auto& now = history[i];
@@ -163,7 +165,7 @@ class Report {
   }
 
   schema::Result<json> item_json(const Reported& item) {
-    json shown{{"fire_us", item.fire_us}, {"missed", 0},           {"revision", item.revision},
+    json shown{{"fire_us", item.fire_us}, {"missed", 0},          {"revision", item.revision},
                {"reason", nullptr},       {"promotion", nullptr}, {"evidence", nullptr},
                {"standing", nullptr}};
     if (item.row != nullptr) {
@@ -171,12 +173,14 @@ class Report {
     } else if (item.covered != nullptr) {
       shown["outcome"] = "skipped";
       shown["why"] = "misfire";
-      shown["reason"] = fmt::format("it was missed, and so were others; the newest of them, of {}, was decided",
-                                    utc_text(item.covered->fire_us));
+      shown["reason"] =
+          fmt::format("it was missed, and so were others; the newest of them, of {}, was decided",
+                      utc_text(item.covered->fire_us));
       shown["evidence"] = item.covered->evidence_seq;
     } else {
       const auto schedule = TRY(store::find_schedule(reader_, item.schedule));
-      const bool waits = schedule && !schedule->paused && schedule->next_us && *schedule->next_us <= item.fire_us;
+      const bool waits =
+          schedule && !schedule->paused && schedule->next_us && *schedule->next_us <= item.fire_us;
       shown["outcome"] = waits ? "pending" : "unrecorded";
       shown["why"] = waits ? "it is due and being decided" : "nothing is recorded of it";
     }
@@ -203,11 +207,13 @@ class Report {
     };
     const auto why = base::text_at(item, "why");
     if (why == "owner_revoked")
-      return need("change_schedule", "promoter", "Someone who may set schedules sets it again, or deletes it.");
+      return need("change_schedule", "promoter",
+                  "Someone who may set schedules sets it again, or deletes it.");
     if (why == "refused")
       return need("change_schedule", "promoter", "Mend what the reason names, or change the schedule.");
     if (item["outcome"] == "unrecorded")
-      return need("look_into", "operator", "Nothing is recorded of this fire time: check the record (audit verify).");
+      return need("look_into", "operator",
+                  "Nothing is recorded of this fire time: check the record (audit verify).");
     return json::array();
   }
 
@@ -226,8 +232,12 @@ class Report {
   std::map<std::pair<std::string, std::int64_t>, const store::ScheduleFireRow*> rows_{};
   std::vector<Reported> items_{};
   Standings standings_{};
-  json totals_{{"fired", 0},      {"skipped", 0},     {"pending", 0},
-               {"unrecorded", 0}, {"need_people", 0}, {"skipped_by", json::object()},
+  json totals_{{"fired", 0},
+               {"skipped", 0},
+               {"pending", 0},
+               {"unrecorded", 0},
+               {"need_people", 0},
+               {"skipped_by", json::object()},
                {"promotions", json::object()}};
 };
 
@@ -245,11 +255,12 @@ bool is_notable(const json& item) {
 }  // namespace
 
 schema::Result<json> schedule_report(store::Store& store, const ReportRange& range, std::int64_t now_us) {
-  if (range.since_us < 0 || range.since_us >= range.until_us || range.until_us - range.since_us > kMaxReportUs) {
+  if (range.since_us < 0 || range.since_us >= range.until_us ||
+      range.until_us - range.since_us > kMaxReportUs) {
     return schema::fail(ErrorCode::invalid_argument,
                         "a report begins before it ends, and covers at most 31 days", "/since_us");
   }
-  return store.read([&](store::Reader& reader) { return Report(reader, range, now_us).make(); });
+  return store.read([&](store::Reader& reader) { return Report(reader, range, now_us).whole(); });
 }
 
 json report_digest(const json& report, std::size_t limit) {

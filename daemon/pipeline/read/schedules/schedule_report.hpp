@@ -20,19 +20,20 @@ struct ReportRange {
 /// What came of each fire time of each schedule in a range of time, of one snapshot:
 /// {"since_us", "until_us", "model" | null, "totals": {"times", "fired", "skipped", "pending", "unrecorded",
 /// "skipped_by": {WHY: n}, "promotions": {STATE: n}, "need_people"}, "items": [{"schedule", "model", "local",
-/// "fire_us", "outcome", "why", "reason" | null, "revision", "promotion" | null, "evidence" | null, "standing": {…} |
-/// null, "duration_ms" | null, "needs": [{"action", "scope", "text"}]}]} by time and name.
+/// "fire_us", "outcome", "why", "reason" | null, "revision", "promotion" | null, "evidence" | null,
+/// "standing": {…} | null, "duration_ms" | null, "needs": [{"action", "scope", "text"}]}]} by time and name.
 ///
-/// The fire times are those of the expressions that the log says were in force, and those that are recorded. The
-/// outcome of one that is not recorded is "pending" when it is still to be decided, else "unrecorded". One that was
-/// missed with a later one is "skipped" for "misfire". `invalid_argument` for a range that makes no sense,
-/// `limit_exceeded` for one with more than kMaxReported fire times.
+/// The fire times are those of the expressions that the log says were in force, and those that are recorded.
+/// The outcome of one that is not recorded is "pending" when it is still to be decided, else "unrecorded".
+/// One that was missed with a later one is "skipped" for "misfire". `invalid_argument` for a range that makes
+/// no sense, `limit_exceeded` for one with more than kMaxReported fire times.
 [[nodiscard]] schema::Result<nlohmann::json> schedule_report(store::Store& store, const ReportRange& range,
                                                              std::int64_t now_us);
 
-/// A report for a message: {"since_us", "until_us", "totals", "items": those that people should look at, at most
-/// `limit`, "more": how many further ones there are}. What fired and succeeded, or is under way and waits for nobody,
-/// and what a blackout or a promotion in progress kept from starting is in the totals alone.
+/// A report for a message: {"since_us", "until_us", "totals", "items": those that people should look at, at
+/// most `limit`, "more": how many further ones there are}. What fired and succeeded, or is under way and
+/// waits for nobody, and what a blackout or a promotion in progress kept from starting is in the totals
+/// alone.
 [[nodiscard]] nlohmann::json report_digest(const nlohmann::json& report, std::size_t limit);
 
 }  // namespace driftgate::pipeline

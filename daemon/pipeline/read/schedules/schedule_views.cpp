@@ -35,7 +35,8 @@ json standing_json(const PromotionFacts& facts) {
 
 }  // namespace
 
-schema::Result<Standings> standings_of(store::Reader& reader, const std::vector<store::ScheduleFireRow>& fires,
+schema::Result<Standings> standings_of(store::Reader& reader,
+                                       const std::vector<store::ScheduleFireRow>& fires,
                                        std::int64_t now_us) {
   Standings standings;
   std::map<std::string, std::optional<store::ModelRow>> models;

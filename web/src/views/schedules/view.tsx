@@ -14,7 +14,7 @@ import { Command, Name } from '../../ui/name';
 import { Empty, ErrorBox, Facts, Loaded, More, PageHead, Section } from '../../ui/page';
 import { Table, type Column } from '../../ui/table';
 import { Clock, Time } from '../../ui/time';
-import { Fire } from './fires';
+import { Fire, FireInFull } from './fires';
 
 function changesSchedules(event: LiveEvent): boolean {
   return event.type === 'entry' && event.entry.kind.startsWith('schedule_');
@@ -87,7 +87,7 @@ function One({ name, onDone }: { name: string; onDone: () => void }) {
               {(next) => next.items.length ? <ol>{next.items.map((at) => <li key={at.fire_us}><Time us={at.fire_us} /> <span class="muted"><Clock us={at.fire_us} /> (<Name>{at.local}</Name>)</span></li>)}</ol> : <p class="muted">It fires no more.</p>}
             </Loaded>
             <h3>Last times</h3>
-            {one.fires.length ? <ul>{one.fires.map((fire) => <li key={fire.fire_us}><Fire fire={fire} /></li>)}</ul> : <p class="muted">It has not fired yet.</p>}
+            {one.fires.length ? <ul>{one.fires.map((fire) => <li key={fire.fire_us}><FireInFull fire={fire} /></li>)}</ul> : <p class="muted">It has not fired yet.</p>}
             <h3>What it asks for</h3>
             <pre tabIndex={0} aria-label="The request"><code>{JSON.stringify(one.promotion, null, 2)}</code></pre>
             <ScheduleActions schedule={one} onDone={done} />
