@@ -76,9 +76,9 @@ def answer_of(path, body):
     if rest == "/v1/completions":
         if b'"stream":true' in body:
             return None
+        logprobs = {"tokens": [" ok"], "token_logprobs": [-0.1], "top_logprobs": [{" ok": -0.1}], "text_offset": [0]}
         return {"id": "c", "object": "text_completion", "model": name, "created": 1,
-                "choices": [{"index": 0, "text": " ok", "finish_reason": "length",
-                             "logprobs": {"tokens": [" ok"], "token_logprobs": [-0.1], "top_logprobs": [{" ok": -0.1}], "text_offset": [0]}}],
+                "choices": [{"index": 0, "text": " ok", "finish_reason": "length", "logprobs": logprobs}],
                 "usage": {"prompt_tokens": 4, "completion_tokens": 1, "total_tokens": 5}}
     return {"status": "ok"} if rest == "/health" else {}
 
@@ -93,11 +93,10 @@ async def serve_engine(reader, writer):
             answer = answer_of(path, body)
             status = "200 OK" if answer != {} else "404 Not Found"
             if answer is None:
-                event = b'data: {"choices":[{"index":0,"text":" ok","finish_reason":null}]}\n\ndata: [DONE]\n\n'
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(event) + event)
+                data, kind = b'data: {"choices":[{"index":0,"text":" ok","finish_reason":null}]}\n\ndata: [DONE]\n\n', "text/event-stream"
             else:
-                data = json.dumps(answer, separators=(",", ":")).encode()
-                writer.write(b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (status.encode(), len(data)) + data)
+                data, kind = json.dumps(answer, separators=(",", ":")).encode(), "application/json"
+            writer.write(f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
     except (asyncio.IncompleteReadError, ConnectionError):
         pass
     finally:
@@ -128,8 +127,10 @@ def run_users(port, names, rate, connections, pipe):
             try:
                 if writer is None:
                     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: router\r\nContent-Type: application/json\r\ndriftgate-key: k%d\r\n"
-                             b"driftgate-slice: language=%s;domain=prose\r\nContent-Length: %d\r\n\r\n" % (at, language.encode(), len(body)) + body)
+                head = (f"POST /v1/completions HTTP/1.1\r\nHost: router\r\nContent-Type: application/json\r\n"
+                        f"driftgate-key: k{at}\r\ndriftgate-slice: language={language};domain=prose\r\n"
+                        f"Content-Length: {len(body)}\r\n\r\n")
+                writer.write(head.encode() + body)
                 head = await reader.readuntil(b"\r\n\r\n")
                 await reader.readexactly(int(re.search(rb"content-length: *(\d+)", head, re.I)[1]))
                 counts[0 if b" 200 " in head.split(b"\r\n", 1)[0] else 1] += 1
@@ -188,7 +189,8 @@ class Daemon:
         end = time.monotonic() + LIMIT_S
         while not probe():
             if self.process.poll() is not None or time.monotonic() > end:
-                raise SystemExit(f"waited in vain for {what}; the daemon's log ends with\n" + pathlib.Path(f"{self.folder}/log").read_text()[-3000:])
+                log = pathlib.Path(f"{self.folder}/log").read_text(encoding="utf-8")
+                raise SystemExit(f"waited in vain for {what}; the daemon's log ends with\n{log[-3000:]}")
             time.sleep(0.005)
 
     def call(self, method, path, body=None, kind="application/json"):
@@ -259,7 +261,8 @@ def over_windows(daemon, router, windows):
     told = [(b - a) / windows for a, b in zip(before[:5], after[:5])]
     busiest = sorted(((after[5][name] - before[5].get(name, 0)) / windows for name in after[5]), reverse=True)[:4]
     return {"daemon_cpu_ms": round(told[0], 1), "router_cpu_ms": round(told[1], 1), "commits": round(told[2], 1),
-            "model_windows": round(told[3], 1), "written_kb": round(told[4] / 1024), "busiest_threads_ms": [round(x, 1) for x in busiest]}
+            "model_windows": round(told[3], 1), "written_kb": round(told[4] / 1024),
+            "busiest_threads_ms": [round(x, 1) for x in busiest]}
 
 
 def latency_ms(what, rounds=15):
@@ -369,7 +372,9 @@ def measure(args, folder, stack):
     chosen = models[:args.live]
     in_parallel(lambda name: promote(daemon, engine_port, name, contract, digest), chosen)
     # Nine of ten requests go to the live canaries.
-    names = chosen if args.quiet else [name for i, rest in enumerate(models) for name in [chosen[(9 * i + k) % len(chosen)] for k in range(9 if chosen else 0)] + [rest]]
+    names = []
+    for i, model in enumerate(models):
+        names += [chosen[(9 * i + k) % len(chosen)] for k in range(9 if chosen else 0)] + ([] if args.quiet else [model])
     _, told = send_to(daemon, names, args.rate, stack)
     began = time.monotonic()
     daemon.wait("the canaries", lambda: sum(item["state"] == "running" and item["stage"] == "canary" and item["share_bp"] > 0
@@ -377,7 +382,8 @@ def measure(args, folder, stack):
     result["canaries_live_s"] = round(time.monotonic() - began, 1)
     time.sleep(2 * WINDOW_MS / 1e3)
     if args.perf:
-        subprocess.Popen(["perf", "record", "-g", "-o", args.perf, "-p", str(daemon.process.pid), "--", "sleep", "20"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.Popen(["perf", "record", "-g", "-o", args.perf, "-p", str(daemon.process.pid), "--", "sleep", "20"],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     result["live_canaries"] = over_windows(daemon, router, args.windows)
     result["rss_mb"] = {"daemon": round(rss_mb(daemon.process.pid), 1), "router": round(rss_mb(router), 1)}
     result["latency_ms"] = lists(daemon, args.driftgate, folder, args.models)
@@ -394,16 +400,23 @@ def measure(args, folder, stack):
 
 
 def table(result):
-    ms = lambda name: "{median} ({min} to {max})".format(**result["latency_ms"][name])
-    rows = [("daemon, router: memory (RSS), MB", "", f"{result['rss_mb']['daemon']}, {result['rss_mb']['router']}"),
-            ("start on this folder until ready, until every route is in force, s", "", f"{result['restart_s']['ready']}, {result['restart_s']['routes_in_force']}"),
-            (f"a window of {WINDOW_MS // 1000} s with {result['live']} live canaries: the daemon's processor time, ms", "≤ 200", result["live_canaries"]["daemon_cpu_ms"]),
-            ("the same, its commits", "", result["live_canaries"]["commits"]),
-            (f"a window at rest, {result['models']} models without traffic: daemon, router, ms", "", f"{result['at_rest']['daemon_cpu_ms']}, {result['at_rest']['router_cpu_ms']}"),
-            ("the same, its commits", "", result["at_rest"]["commits"]),
-            *([(f"a window with {result['guards']} guards, without traffic: daemon, ms", "", result["guards_at_rest"]["daemon_cpu_ms"]),
-               ("the same, its commits", "", result["guards_at_rest"]["commits"])] if "guards_at_rest" in result else []),
-            *((f"`{name}`, ms" if name.startswith("drift") else f"`{name}`, all pages, ms", "≤ 100" if "status" in name else "", ms(name)) for name in result["latency_ms"])]
+    rest, live, window = result["at_rest"], result["live_canaries"], f"a window of {WINDOW_MS // 1000} s"
+    rows = [("memory (RSS) of daemon, router, MB", "", f"{result['rss_mb']['daemon']}, {result['rss_mb']['router']}"),
+            ("start on this folder until ready, until every route is in force, s", "",
+             f"{result['restart_s']['ready']}, {result['restart_s']['routes_in_force']}"),
+            (f"{window} with {result['live']} live canaries: daemon's processor time, ms", "≤ 200", live["daemon_cpu_ms"]),
+            ("its commits, model windows, kB written", "",
+             f"{live['commits']}, {live['model_windows']}, {live['written_kb']}"),
+            (f"{window}, {result['models']} models at rest: processor time of daemon, router, ms", "",
+             f"{rest['daemon_cpu_ms']}, {rest['router_cpu_ms']}"),
+            ("its commits, kB written", "", f"{rest['commits']}, {rest['written_kb']}")]
+    if "guards_at_rest" in result:
+        guards = result["guards_at_rest"]
+        rows += [(f"{window}, {result['guards']} guards without traffic: daemon's processor time, ms", "", guards["daemon_cpu_ms"]),
+                 ("its commits", "", guards["commits"])]
+    for name, times in result["latency_ms"].items():
+        pages_of = "" if name.startswith("drift") else ", all pages"
+        rows.append((f"`{name}`{pages_of}, ms", "≤ 100" if "status" in name else "", "{median} ({min} to {max})".format(**times)))
     return "\n".join(["| what | goal | measured |", "| --- | --- | --- |", *(f"| {a} | {b} | {c} |" for a, b, c in rows)])
 
 
