@@ -347,8 +347,11 @@ class Cluster:
         return [job for job in self.jobs() if job["state"] not in ended and job["name"] != "urgent"]
 
     def start_now(self, job):
-        """A job that was requeued waits two minutes (BeginTime); this takes the wait away."""
-        self.run("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)
+        """A job that was requeued waits two minutes (BeginTime); this takes the wait away once it is pending."""
+        def pending():
+            state = [seen for seen in self.jobs() if seen["id"] == job and seen["state"] == "PENDING"]
+            return state and self.run("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)[0] == 0
+        wait_for(f"job {job} to be pending", pending, 60)
 
     def completions(self):
         """The job completion file's records, one for each time that a job ended, a requeued one's runs among them."""

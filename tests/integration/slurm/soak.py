@@ -86,7 +86,7 @@ class Faults(threading.Thread):
             del self.drained[name]
         for job in self.ours("PENDING"):
             if job["reason"] == "BeginTime":
-                cluster.start_now(job["id"])
+                cluster.run("scontrol", "update", f"JobId={job['id']}", "StartTime=now", check=False)
 
     # --- one of each kind; its name, or nothing when there was nothing to do it to ----------------
     def one(self, *states):
