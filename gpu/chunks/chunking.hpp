@@ -20,7 +20,9 @@ inline constexpr std::uint64_t kChunkBytes = std::uint64_t{8} << 30;
 /// Limit on the bytes of the table of one chunk.
 inline constexpr std::size_t kMaxChunkTableBytes = std::size_t{1} << 30;
 
-/// Keeps the tables of finished chunks for a measurement that is started again. Called by one thread of each
+/// Keeps the tables of finished chunks for a measurement that is started again. A key says which rows of what
+/// captures are measured and how, by what captures say of themselves; that their files are still the same is
+/// up to the store. Called by one thread of each
 /// rank; names of different ranks differ.
 class ChunkStore {
  public:

@@ -21,7 +21,8 @@ class RankProgress {
  public:
   static constexpr std::uint64_t kMaxRounds = 4'096;
 
-  /// Number of rows of this rank (`own`), of the rank that has most (`longest`), and of all ranks (`total`).
+  /// Number of rows of this rank (`own`) and of all ranks (`total`), and of batches of the rank that has most
+  /// (`longest`): at most so many rounds.
   /// `progress` is called at rank 0. When `stop`, which may be empty, is true at one rank, all ranks are told
   /// in the next round.
   RankProgress(Collective& collective, std::chrono::milliseconds timeout, std::uint64_t own,

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "gpu/chunks/chunked_table.hpp"
 #include "gpu/measure_rows.hpp"
@@ -114,7 +115,9 @@ Result<void> agree_to_go_on(const Parts& parts, bool stopped) {
 Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
   const auto ranges = row_ranges(parts.train.sequence_ids(), parts.collective.size());
   const Range own = ranges[parts.collective.rank()];
-  const std::uint64_t longest = std::ranges::max(ranges, {}, &Range::count).count();
+  // A rank learns after each batch how far it is; more rounds than batches would tell the others nothing.
+  const std::uint64_t batch = batch_rows(parts.train);
+  const std::uint64_t longest = (std::ranges::max(ranges, {}, &Range::count).count() + batch - 1) / batch;
   auto slices = TRY(all_slices(parts));
   MeasureOptions options = parts.options;
   options.slices = std::move(slices);
@@ -161,13 +164,19 @@ class Columns {
     options.chunking.name += fmt::format("-vocab-of-{}", parts_.collective.size());
     const auto engine = TRY(engines());
     auto chunks = TRY(ChunkedTable::open(parts_.train, parts_.inf, parts_.corpus, options, engine));
+    std::uint64_t unreported = 0;  // rows up to here, of chunks that were taken
+    const auto report_taken = [&] {
+      const std::uint64_t rows = std::exchange(unreported, 0);
+      if (rows > 0 && root && progress) progress(rows, parts_.train.rows());
+    };
     for (const Range& rows : chunks.chunks()) {
       const bool taken = root && chunks.take();
       const auto skip = TRY(skips(taken));
       if (skip) {
-        if (root && progress) progress(rows.end, parts_.train.rows());
+        unreported = rows.end;
         continue;
       }
+      report_taken();
       std::optional<Accumulator> accumulator;
       if (root) accumulator.emplace(chunks.start());
       TRY(measure_rows(rows, root ? &*accumulator : nullptr, progress, sink));
@@ -176,6 +185,7 @@ class Columns {
       if (options.device != "cpu") table.rows_on_cpu = 0;  // parts of rows are never left to the CPU
       TRY(chunks.add(std::move(table)));
     }
+    report_taken();
     return root ? Table(chunks.finish()) : Table();
   }
 

@@ -1,5 +1,6 @@
-"""driftgate drift over the processes of an MPI job: both ways of sharing the work against one process, a rank
-that is killed and one that stalls. Every process started here is ended here."""
+"""driftgate drift and the jobs' worker over the processes of an MPI job: both ways of sharing the work against one
+process, a rank that is killed and one that stalls, a worker that is killed or told to stop and started again. Every
+process started here is ended here."""
 import contextlib
 import errno
 import json
@@ -25,28 +26,28 @@ def check(condition, message):
         raise AssertionError(message)
 
 
-def capture(path, seed, noise):
+def capture(path, seed, noise, rows=ROWS, columns=COLUMNS, of_sequence=9):
     """A capture of pseudo-random logits; the same seed gives the same ones, `noise` scales a second stream."""
     header = {"__metadata__": {"capture.version": "1", "kernel": f"k{noise}", "temperature": "1.0"}}
     state, offset = seed, 0
-    tensors = {"logits": ("F32", [ROWS, COLUMNS], 4 * ROWS * COLUMNS), "token_ids": ("I32", [ROWS], 4 * ROWS),
-               "sequence_ids": ("I32", [ROWS], 4 * ROWS), "positions": ("I32", [ROWS], 4 * ROWS)}
+    tensors = {"logits": ("F32", [rows, columns], 4 * rows * columns), "token_ids": ("I32", [rows], 4 * rows),
+               "sequence_ids": ("I32", [rows], 4 * rows), "positions": ("I32", [rows], 4 * rows)}
     for name, (dtype, shape, size) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + size]}
         offset += size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     logits = []
-    for i in range(ROWS * COLUMNS):
+    for _ in range(rows * columns):
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
         base = ((state >> 40) & 0xFFFF) / 8192.0 - 4
         logits.append(base + noise * (((state >> 20) & 0xFFF) / 2048.0 - 1))
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         file.write(struct.pack(f"<{len(logits)}f", *logits))
-        for column in ([row * 31 % COLUMNS for row in range(ROWS)], [row // 9 for row in range(ROWS)],
-                       [row % 9 for row in range(ROWS)]):
-            file.write(struct.pack(f"<{ROWS}i", *column))
+        for column in ([row * 31 % columns for row in range(rows)], [row // of_sequence for row in range(rows)],
+                       [row % of_sequence for row in range(rows)]):
+            file.write(struct.pack(f"<{rows}i", *column))
 
 
 class World:
@@ -159,10 +160,11 @@ def both_ways_of_sharing_agree_with_one_process():
             with open(world.path("many.json")) as file:
                 many = json.load(file)
             check(f"{RANKS} ranks over mpi, {shard}" in many["device"], many["device"])
+            check(many.pop("shard") == {"mode": shard, "reason": "as asked"}, "the report says what was asked for")
             compare(one, many)
             # The same layout gives the same bits, however the ranks exchange.
             threads = world.single("--shard", shard, "--ranks", str(RANKS), "--exchange", "threads")
-            del many["device"], threads["device"]
+            del many["device"], threads["device"], threads["shard"]
             check(threads == many, f"{shard}: threads and processes report different bits")
 
 
@@ -224,6 +226,185 @@ def a_rank_that_does_not_end_is_noticed():
         world.check_nothing_left()
 
 
+def ranks_choose_how_to_share_the_work_and_say_why():
+    with World() as world:
+        for arguments, mode, reason in (([], "rows", "whole sequences for each of 4 ranks; a row pair of 0.0 MiB fits"),
+                                        (["--rows-out", world.path("rows")], "vocab", "figures of single rows"),
+                                        (["--shard", "vocab"], "vocab", "as asked")):
+            world.start([*arguments, "--json", world.path("many.json")])
+            code, out, err = world.finish()
+            check(code == 0, f"{arguments}: {code} {err}")
+            check(f"shard: {mode} (" in out and reason in out, out)
+            with open(world.path("many.json")) as file:
+                shard = json.load(file)["shard"]
+            check(shard["mode"] == mode and reason in shard["reason"], shard)
+        few = world.single("--ranks", "30", "--exchange", "threads")["shard"]
+        check(few["mode"] == "vocab" and "27 parts of whole sequences, fewer than 30 ranks" in few["reason"], few)
+        check("shard" not in world.single(), "one rank shares nothing")
+
+
+class Job:
+    """A folder of a drift job, and the worker in it: alone, or as the processes of an MPI job."""
+
+    def __init__(self, world, name, ranks=1, train=None, inf=None, **payload):
+        self.world, self.folder = world, world.path(name)
+        os.mkdir(self.folder)
+        contract = {"apiVersion": "driftgate/v1", "kind": "KernelContract", "metadata": {"name": "t"},
+                    "kernels": {"train": {"ref": "a"}, "inf": {"ref": "b"}},
+                    "numerical": [{"id": "tv", "metric": "tv", "aggregate": "sequence_mean", "max": 0.5}]}
+        spec = {"key": "p/offline/1/drift", "kind": "drift",
+                "limits": {"address_space_bytes": 0, "cpu_seconds": 0, "wall_ms": 60_000, "output_bytes": 65_536},
+                "payload": {"train": train or world.train, "inf": inf or world.inf, "corpus": "", "threads": 0,
+                            "contract": json.dumps(contract), "roots": [world.folder], "worst_rows": 10, **payload}}
+        if ranks != 1:
+            spec["ranks"] = ranks
+        with open(self.path("spec.json"), "w") as file:
+            json.dump(spec, file)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def result(self):
+        return json.loads(self.read("result.json"))
+
+    def chunks(self):
+        """Name and inode of each chunk that is kept: one that is written again has another."""
+        with contextlib.suppress(FileNotFoundError):
+            return {entry.name: entry.inode() for entry in os.scandir(self.path("chunks")) if ".tmp" not in entry.name}
+        return {}
+
+    def run(self):
+        done = subprocess.run([DRIFTGATE, "worker", self.folder], capture_output=True, text=True, timeout=PATIENCE_S)
+        return done.returncode, done.stderr
+
+    def start(self, processes=1):
+        """The pids of its ranks are in the world's `pids` once each has begun."""
+        script = f'echo $$ > {self.path("rank")}.${{OMPI_COMM_WORLD_RANK:-0}}; exec {DRIFTGATE} worker {self.folder}'
+        command = ["sh", "-c", script]
+        if processes > 1:
+            command = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", str(processes), *command]
+        self.world.job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                          start_new_session=True)
+        self.processes = processes
+
+    def wait_for_chunks(self, count):
+        end = time.monotonic() + PATIENCE_S
+        while len(self.chunks()) < count:
+            check(self.world.job.poll() is None, "the job ended before it was to be disturbed")
+            check(time.monotonic() < end, "no chunks")
+            time.sleep(0.001)
+        self.world.pids = [int(self.read(f"rank.{rank}")) for rank in range(self.processes)]
+        return self.world.pids
+
+    def first_progress(self):
+        return json.loads(self.read("progress.jsonl").splitlines()[0])
+
+
+MANY = 600  # sequences of one row, and each a chunk
+
+
+@contextlib.contextmanager
+def many_chunks():
+    with World() as world:
+        world.many = {"train": world.path("c"), "inf": world.path("d"), "chunk_bytes": 1}
+        capture(world.many["train"], 11, 0.0, MANY, 40, 1)
+        capture(world.many["inf"], 11, 0.02, MANY, 40, 1)
+        yield world
+
+
+def a_worker_of_several_processes_has_the_bits_of_its_threads():
+    with World() as world:
+        for shard in ("auto", "vocab"):
+            threads, processes = Job(world, f"t{shard}", RANKS, shard=shard), Job(world, f"p{shard}", RANKS, shard=shard)
+            code, err = threads.run()
+            check(code == 0, f"threads: {code} {err}")
+            processes.start(RANKS)
+            code, _, err = world.finish()
+            check(code == 0, f"processes: {code} {err}")
+            check(processes.result()["ok"], processes.result())
+            check(processes.read("table.bin") == threads.read("table.bin"), f"{shard}: other bits")
+            summary = processes.result()["summary"]
+            check(summary["ranks"] == RANKS and summary["shard"] == ("rows" if shard == "auto" else shard), summary)
+            before = processes.read("result.json")
+            processes.start(RANKS)  # a requeued job that had finished
+            code, _, err = world.finish()
+            check(code == 0 and processes.read("result.json") == before, f"{code} {err}")
+
+
+def a_killed_worker_goes_on_where_it_was():
+    with many_chunks() as world:
+        for ranks, shard in ((1, "auto"), (RANKS, "rows"), (RANKS, "vocab")):
+            whole = Job(world, f"w{ranks}{shard}", ranks, shard=shard, **{**world.many, "chunk_bytes": 1 << 30})
+            code, err = whole.run()
+            check(code == 0, f"{code} {err}")
+            job = Job(world, f"j{ranks}{shard}", ranks, shard=shard, **world.many)
+            job.start(ranks)
+            for pid in job.wait_for_chunks(20):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            world.finish()
+            world.check_nothing_left()
+            check(not os.path.exists(job.path("result.json")), "a killed worker writes no result")
+            kept = job.chunks()
+            os.rename(job.path("progress.jsonl"), job.path("progress.first"))
+            # Damaged, and of another chunk: both are measured again.
+            names = sorted(kept)
+            with open(job.path("chunks/" + names[1]), "r+b") as file:
+                file.seek(-1, os.SEEK_END)
+                file.write(b"\xff")
+            shutil.copyfile(job.path("chunks/" + names[3]), job.path("chunks/" + names[4]))
+            job.start(ranks)
+            for pid in job.wait_for_chunks(len(kept) + 20):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            code, _, err = world.finish()
+            check(code == 75, f"{ranks} {shard}: told to stop is 75, not {code}: {err}")
+            world.check_nothing_left()
+            check(not os.path.exists(job.path("result.json")), "a stopped worker writes no result")
+            now = job.chunks()
+            again = [name for name in names if now.get(name) != kept[name]]
+            check(again == [names[1], names[4]], f"measured again: {again}, expected {names[1]} and {names[4]}")
+            os.rename(job.path("progress.jsonl"), job.path("progress.second"))
+            job.start(ranks)
+            code, _, err = world.finish()
+            check(code == 0, f"{ranks} {shard}: {code} {err}")
+            check(job.read("table.bin") == whole.read("table.bin"), f"{ranks} {shard}: other bits")
+            check(job.first_progress()["done"] >= 20, job.first_progress())
+            check(not os.path.exists(job.path("chunks")), "chunks of a finished job are not kept")
+
+
+def a_worker_s_error_names_the_rank_and_what_to_change():
+    with many_chunks() as world:
+        job = Job(world, "size", 3)
+        job.start(RANKS)
+        world.finish()
+        error = job.result()["error"]["message"]
+        check("3 ranks were requested, but the MPI job has 4 processes: set jobs.ranks" in error, error)
+        alone = Job(world, "alone")
+        alone.start(2)
+        world.finish()
+        error = alone.result()["error"]["message"]
+        check("1 ranks were requested, but the MPI job has 2 processes" in error, error)
+        absent = Job(world, "absent", RANKS, train=world.path("nothing"))
+        absent.start(RANKS)
+        world.finish()
+        error = absent.result()["error"]["message"]
+        check("does not exist" in error or "No such file" in error, error)
+        job = Job(world, "dead", RANKS, **world.many)
+        job.start(RANKS)
+        os.kill(job.wait_for_chunks(20)[2], signal.SIGKILL)
+        code, _, err = world.finish()
+        check(code != 0, "a job that lost a rank can not succeed")
+        result = job.result()
+        check(not result["ok"] and result["error"]["where"] == "rank 2 of 4", f"{result} {err}")
+        check("has ended" in result["error"]["message"], result)
+        world.check_nothing_left()
+
+
 TESTS = [
     both_ways_of_sharing_agree_with_one_process,
     a_violated_contract_is_the_exit_status_of_the_job,
@@ -231,6 +412,10 @@ TESTS = [
     a_killed_rank_is_named,
     a_stalled_rank_is_named,
     a_rank_that_does_not_end_is_noticed,
+    ranks_choose_how_to_share_the_work_and_say_why,
+    a_worker_of_several_processes_has_the_bits_of_its_threads,
+    a_killed_worker_goes_on_where_it_was,
+    a_worker_s_error_names_the_rank_and_what_to_change,
 ]
 
 if __name__ == "__main__":

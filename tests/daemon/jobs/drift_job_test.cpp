@@ -1,5 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <ranges>
+
+#include "daemon/base/read_file.hpp"
+#include "daemon/jobs/kept_chunks.hpp"
 #include "daemon/jobs/worker.hpp"
 #include "gpu/table/measurement.hpp"
 #include "tests/daemon/jobs/temp_folder.hpp"
@@ -15,12 +20,12 @@ namespace {
 constexpr const char* kContract =
     R"({"apiVersion":"driftgate/v1","kind":"KernelContract","metadata":{"name":"t"},"kernels":{"train":{"ref":"a"},"inf":{"ref":"b"}},"numerical":[{"id":"tv","metric":"tv","aggregate":"p90","max":0.1,"floor_multiple":2,"floor_cap":0.4}]})";
 
-/// Four rows; row 1 has another greedy token when `flipped`.
+/// Eight rows, four sequences; row 1 has another greedy token when `flipped`.
 gpu::test::CaptureDraft draft(const char* kernel, float shift, bool flipped) {
   gpu::test::CaptureDraft made;
   made.metadata["kernel"] = kernel;
   made.metadata["checkpoint.digest"] = "sha256:c";
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 8; ++i) {
     const float top = flipped && i == 1 ? 0.5F : 3.0F;
     made.add_row(i / 2, i % 2, 0, {top, 1.0F + shift, 0.25F, 0});
   }
@@ -47,8 +52,24 @@ struct World {
     return (folder.path / (name + ".safetensors")).string();
   }
   [[nodiscard]] JobResult run() const {
-    auto done = run_drift(payload, job);
-    return done ? *done : failed(done.error());
+    auto done = start();
+    if (!done) return failed(done.error());
+    return **done;
+  }
+  /// With ranks that are threads; `stop` is asked before each chunk.
+  [[nodiscard]] schema::Result<std::optional<JobResult>> start(std::uint32_t ranks = 1,
+                                                               std::function<bool()> stop = {}) const {
+    auto request = ranks_of(payload, ranks);
+    if (!request) return std::unexpected(request.error());
+    request->exchange = "threads";
+    auto session = gpu::RankSession::start(*request);
+    if (!session) return std::unexpected(session.error());
+    return run_drift(payload, job, {*session, "spec", std::move(stop)});
+  }
+  [[nodiscard]] std::ptrdiff_t kept_chunks() const {
+    std::error_code absent;
+    return std::ranges::distance(std::filesystem::directory_iterator(job.file(kChunksFolder), absent),
+                                 std::filesystem::directory_iterator());
   }
   [[nodiscard]] gpu::MeasurementTable table(const JobResult& result, const char* name) const {
     const auto bytes = job.get(result.files.at(name));
@@ -117,4 +138,83 @@ TEST_CASE("a floor of another kernel, checkpoint or of one file twice is refused
   other.write(world.folder.path / "other.safetensors");
   world.payload.floor_inf = DriftPayload::FloorPair{world.path("inf"), world.path("other")};
   fails_with("checkpoint");
+}
+
+TEST_CASE("a job that is told to stop keeps its chunks, and the next start ends with the same bytes") {
+  World world;
+  world.payload.floor_train = DriftPayload::FloorPair{world.path("train"), world.path("train2")};
+  for (const std::uint32_t ranks : {1U, 2U}) {
+    for (const char* shard : {"rows", "vocab"}) {
+      world.payload.shard = shard;
+      world.payload.chunk_bytes = gpu::kChunkBytes;
+      const auto whole = world.start(ranks);
+      REQUIRE(whole);
+      // A sequence is a chunk. The job is started again after every one; the floor is in chunks too.
+      world.payload.chunk_bytes = 1;
+      int starts = 0;
+      for (;; ++starts) {
+        REQUIRE(starts < 20);
+        const auto kept = [&] { return world.kept_chunks(); };
+        const auto done = world.start(ranks, [&, before = kept()] { return kept() > before; });
+        if (!done) {
+          REQUIRE_MESSAGE(gpu::is_interruption(done.error()), done.error().describe());
+          continue;
+        }
+        CAPTURE(ranks);
+        CAPTURE(shard);
+        CHECK((*done)->digests == (*whole)->digests);
+        CHECK((*done)->summary == (*whole)->summary);
+        CHECK_FALSE(std::filesystem::exists(world.job.file(kChunksFolder)));
+        break;
+      }
+      CHECK(starts > 0);
+    }
+  }
+}
+
+TEST_CASE("a chunk of another spec is measured again") {
+  World world;
+  world.payload.chunk_bytes = 1;
+  const auto whole = world.run();
+  REQUIRE(whole.ok);
+  int asked = 0;
+  const auto stop = [&] { return ++asked > 1; };
+  REQUIRE_FALSE(world.start(1, stop));
+  const auto chunk = world.job.file("chunks/table-0000");
+  const auto kept = base::read_file(chunk);
+  REQUIRE(kept);
+  // The contract's thresholds are part of what is counted.
+  world.payload.contract.replace(world.payload.contract.find("0.4"), 3, "0.3");
+  asked = 0;
+  REQUIRE_FALSE(world.start(1, stop));
+  const auto again = base::read_file(chunk);
+  REQUIRE(again);
+  CHECK(*again != *kept);
+}
+
+TEST_CASE("a job of several ranks says how they shared the work, and words that it does not know are refused") {
+  World world;
+  const auto summary = [&](std::uint32_t ranks) {
+    const auto done = world.start(ranks);
+    REQUIRE(done);
+    return (*done)->summary;
+  };
+  CHECK(summary(1).find("shard") == std::string::npos);
+  const std::string two = summary(2), five = summary(5);
+  CHECK(two.find(R"("ranks":2)") != std::string::npos);
+  CHECK(two.find(R"("shard":"rows")") != std::string::npos);
+  CHECK(five.find(R"("shard":"rows")") != std::string::npos);
+  CHECK(five.find("4 columns cannot be shared by 5 ranks") != std::string::npos);
+  const auto refused = [&](const char* text) {
+    const auto done = world.start(2);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().code == ErrorCode::invalid_argument);
+    CHECK(done.error().describe().find(text) != std::string::npos);
+  };
+  world.payload.shard = "columns";
+  refused("shard is 'columns'; allowed: auto, rows, vocab");
+  world.payload.shard = "auto", world.payload.exchange = "nccl";
+  refused("nccl is between CUDA devices");
+  world.payload.exchange = "pigeon";
+  refused("exchange is 'pigeon'");
 }
