@@ -31,6 +31,11 @@ std::string service_metrics(const pipeline::ServiceFigures& figures) {
                 static_cast<double>(figures.queue_length));
   append_single(out, "driftgate_jobs_running", "gauge", "Jobs that run now.",
                 static_cast<double>(figures.jobs_running));
+  append_metric_head(out, "driftgate_jobs", "gauge",
+                     "Jobs that have not ended, by runner and where they stand.");
+  for (const auto& [at, count] : figures.jobs)
+    append_metric(out, "driftgate_jobs", fmt::format("runner=\"{}\",state=\"{}\"", at.first, at.second),
+                  static_cast<double>(count));
   append_single(out, "driftgate_transitions_total", "counter", "State changes of promotions.",
                 static_cast<double>(figures.transitions));
   append_single(out, "driftgate_windows_total", "counter", "Telemetry windows consumed.",

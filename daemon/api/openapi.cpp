@@ -90,7 +90,7 @@ Json operation_of(const Route& route) {
 Json schemas() {
   Json schemas = Json::parse(component_schemas());
   for (const std::string name :
-       {"Contract", "Kernel", "Engine", "Model", "Block", "Webhook", "Promotion", "Schedule", "Token"})
+       {"Contract", "Kernel", "Engine", "Model", "Block", "Webhook", "Promotion", "Job", "Schedule", "Token"})
     schemas[name + "Page"] = {
         {"type", "object"},
         {"required", {"items", "next"}},

@@ -13,6 +13,7 @@ std::vector<Route> make_routes() {
   add_ladder_routes(list);
   add_promotion_routes(list);
   add_series_routes(list);
+  add_job_routes(list);
   add_overview_routes(list);
   add_schedule_routes(list);
   add_evidence_routes(list);

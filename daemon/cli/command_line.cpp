@@ -14,6 +14,7 @@
 #include "daemon/cli/drift/capture_options.hpp"
 #include "daemon/cli/drift/drift_command.hpp"
 #include "daemon/cli/exit_codes.hpp"
+#include "daemon/cli/jobs/jobs_command.hpp"
 #include "daemon/cli/service/schedule_command.hpp"
 
 namespace driftgate::cli {
@@ -41,6 +42,9 @@ class CommandLine {
     add_promote();
     add_following_commands();
     add_interventions();
+    add_job_commands(
+        group("jobs", "Jobs of promotions, here or on a cluster"), job_, connection_,
+        [this](auto& jobs, auto name, auto text, Action run) { return client(jobs, name, text, {}, run); });
     add_schedules();
     add_evidence();
     audit_ =
@@ -168,6 +172,7 @@ class CommandLine {
   WaiveArgs waive_;
   ScheduleArgs schedule_;
   TokenArgs token_;
+  JobsArgs job_;
   std::string subject_, reason_, evidence_digest_, seq_;
   CLI::App* contract_ = nullptr;
   CLI::App* audit_ = nullptr;
@@ -476,7 +481,7 @@ void CommandLine::add_audit_queries() {
   query->add_flag("--newest", audit_args_.newest, "Newest first");
   audit("at", "What served a model at a time, and why", audit_at,
         {{"model", audit_args_.model, "Model"},
-         {"time", audit_args_.at, "Time: 2026-01-31 or 2026-01-31T12:00:05, UTC"}});
+         {"time", audit_args_.at, "Time: now, 2026-01-31 or 2026-01-31T12:00:05, UTC"}});
   CLI::App* population = limited(
       audit("population",
             "Every version that started to serve in a range of time, with the proof that nothing is missing",

@@ -21,6 +21,9 @@ bool has_form(std::string_view text, std::string_view form) {
 }  // namespace
 
 schema::Result<std::int64_t> parse_time(std::string_view text) {
+  using std::chrono::duration_cast, std::chrono::microseconds, std::chrono::system_clock;
+  if (text == "now")
+    return std::int64_t{duration_cast<microseconds>(system_clock::now().time_since_epoch()).count()};
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc{} && end == text.data() + text.size() && text.front() != '-') return number;
@@ -38,11 +41,11 @@ schema::Result<std::int64_t> parse_time(std::string_view text) {
   if (!valid || !date.ok() || year < 1970 || hour > 23 || minute > 59 || second > 59) {
     return schema::fail(
         ErrorCode::invalid_argument,
-        fmt::format("'{}' is not a time: write 2026-01-31 or 2026-01-31T12:00:05 (UTC)", text));
+        fmt::format("'{}' is not a time: write 2026-01-31, 2026-01-31T12:00:05 (UTC) or now", text));
   }
   const auto since = std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) +
                      std::chrono::minutes(minute) + std::chrono::seconds(second);
-  return std::chrono::duration_cast<std::chrono::microseconds>(since).count();
+  return duration_cast<microseconds>(since).count();
 }
 
 }  // namespace driftgate::cli

@@ -30,6 +30,7 @@ schema::Result<JobResult> run_capture(const CapturePayload& payload, const JobLi
   program.working_folder = folder.path().string();
   program.limits = limits;
   program.on_start = [&](int group) { (void)folder.put("group", std::to_string(group)); };
+  program.on_output = [&](std::string_view bytes) { folder.append("log", bytes); };
   folder.report({0, 1, "capture", fmt::format("adapter {} runs", payload.adapter)});
   const auto ended = TRY(run_program(program));
   if (ended.exit_code != 0) {

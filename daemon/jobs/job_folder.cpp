@@ -14,6 +14,7 @@
 #include "daemon/base/durable_file.hpp"
 #include "daemon/base/read_file.hpp"
 #include "schema/sha256.hpp"
+#include "schema/utf8.hpp"
 
 namespace driftgate::jobs {
 namespace {
@@ -29,6 +30,35 @@ base::UniqueFd open_regular(const std::string& path, int flags) {
   if (!fd || (::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode))) return fd;
   errno = S_ISDIR(status.st_mode) ? EISDIR : EMEDIUMTYPE;
   return {};
+}
+
+constexpr std::size_t kMaxSeenFiles = 10'000;  ///< of a folder: an adapter may leave any number
+constexpr std::ptrdiff_t kMaxPrinted = 16;     ///< outputs of submissions that are shown, the newest
+
+bool is_slurm_output(std::string_view name) {
+  constexpr std::string_view kStart = "slurm-", kEnd = ".out";
+  if (!name.starts_with(kStart) || !name.ends_with(kEnd) || name.size() > 64) return false;
+  const auto id = name.substr(kStart.size(), name.size() - kStart.size() - kEnd.size());
+  return !id.empty() && id.find_first_not_of("0123456789_") == std::string_view::npos;
+}
+
+/// Bytes at the start that continue a character of UTF-8 begun before.
+std::size_t continuation_bytes(std::string_view bytes) {
+  std::size_t count = 0;
+  while (count < 3 && count < bytes.size() && (static_cast<unsigned char>(bytes[count]) & 0xc0) == 0x80)
+    ++count;
+  return count;
+}
+
+/// Bytes at the end of a character whose rest is missing.
+std::size_t cut_bytes(std::string_view bytes) {
+  for (std::size_t back = 1; back <= 3 && back <= bytes.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
+    if ((byte & 0xc0) == 0x80) continue;
+    const std::size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return length > back ? back : 0;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -69,10 +99,56 @@ schema::Result<std::string> JobFolder::get(std::string_view name) const {
   return base::read_all(fd.get(), path, kMaxResultBytes);
 }
 
+schema::Result<JobFolder::Part> JobFolder::part(std::string_view name, std::optional<std::uint64_t> offset,
+                                                std::size_t limit) const {
+  const auto path = file(name);
+  const base::UniqueFd fd = open_regular(path, O_RDONLY);
+  if (!fd && errno == ENOENT)
+    return schema::fail(ErrorCode::not_found, fmt::format("{} does not exist", path));
+  if (!fd) return base::file_failure("open", path);
+  const off_t end = ::lseek(fd.get(), 0, SEEK_END);
+  if (end < 0) return base::file_failure("read", path);
+  Part part{.size = static_cast<std::uint64_t>(end)};
+  part.from = std::min(offset.value_or(part.size > limit ? part.size - limit : 0), part.size);
+  std::string bytes(static_cast<std::size_t>(std::min<std::uint64_t>(limit, part.size - part.from)), '\0');
+  const auto got = ::pread(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(part.from));
+  if (got < 0) return base::file_failure("read", path);
+  bytes.resize(static_cast<std::size_t>(got));
+  if (!offset && part.from > 0) {
+    const auto first = std::min(continuation_bytes(bytes), bytes.size());
+    bytes.erase(0, first);
+    part.from += first;
+  }
+  bytes.resize(bytes.size() - cut_bytes(bytes));
+  part.next = part.from + bytes.size();
+  // A replacement may be three times as long as what it stands for.
+  part.text = schema::utf8_text(bytes, 3 * bytes.size() + 3);
+  return part;
+}
+
+std::vector<std::string> JobFolder::printed() const {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::size_t seen = 0;
+  for (std::filesystem::directory_iterator at(path_, error), last; !error && at != last;
+       at.increment(error)) {
+    if (++seen > kMaxSeenFiles) break;
+    auto name = at->path().filename().string();
+    if (is_slurm_output(name)) names.push_back(std::move(name));
+  }
+  std::ranges::sort(names, {}, [](const std::string& name) { return std::pair(name.size(), name); });
+  if (names.size() > kMaxPrinted) names.erase(names.begin(), names.end() - kMaxPrinted);
+  if (std::filesystem::exists(path_ / "log", error)) names.insert(names.begin(), "log");
+  return names;
+}
+
+void JobFolder::append(std::string_view name, std::string_view bytes) const {
+  const base::UniqueFd fd = open_regular(file(name), O_WRONLY | O_CREAT | O_APPEND);
+  if (fd) (void)base::write_all(fd.get(), bytes);
+}
+
 void JobFolder::report(const JobProgress& progress) const {
-  const base::UniqueFd fd = open_regular(file("progress.jsonl"), O_WRONLY | O_CREAT | O_APPEND);
-  if (!fd) return;
-  (void)base::write_all(fd.get(), json(progress).dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  append("progress.jsonl", json(progress).dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 std::optional<JobProgress> JobFolder::progress() const {

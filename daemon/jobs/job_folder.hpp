@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/jobs/job.hpp"
@@ -36,6 +39,22 @@ class JobFolder {
                                                 const std::string& file_name, std::string_view bytes) const;
   /// The bytes of a file, at most kMaxResultBytes; `not_found` when it is absent.
   [[nodiscard]] schema::Result<std::string> get(std::string_view name) const;
+  /// Part of a file from a byte on.
+  struct Part {
+    std::uint64_t from = 0, next = 0;  ///< its first byte, and the byte after its last
+    std::uint64_t size = 0;            ///< of the file
+    std::string text{};                ///< UTF-8; what is none is replaced
+  };
+  /// At most `limit` bytes from `offset` on, or, without one, the last of the file. A character that is cut
+  /// by the end of the part is left for the next one. `not_found` when the file is absent.
+  [[nodiscard]] schema::Result<Part> part(std::string_view name, std::optional<std::uint64_t> offset,
+                                          std::size_t limit) const;
+  /// The files in which programs of this job have printed: "log", then "slurm-ID.out" of each submission,
+  /// oldest first. Only those that are there.
+  [[nodiscard]] std::vector<std::string> printed() const;
+  /// Appends to a file; failures are ignored: what is printed is for people only.
+  void append(std::string_view name, std::string_view bytes) const;
+
   /// Appends a line to progress.jsonl; failures are ignored, since progress is for people only.
   void report(const JobProgress& progress) const;
   [[nodiscard]] std::optional<JobProgress> progress() const;

@@ -113,7 +113,10 @@ class Watch {
     }
     const auto room = program_.limits.output_bytes - end_.output.size();
     end_.output_cut = end_.output_cut || static_cast<std::uint64_t>(got) > room;
-    end_.output.append(buffer, std::min(static_cast<std::size_t>(got), static_cast<std::size_t>(room)));
+    const std::string_view kept(buffer,
+                                std::min(static_cast<std::size_t>(got), static_cast<std::size_t>(room)));
+    end_.output.append(kept);
+    if (program_.on_output && !kept.empty()) program_.on_output(kept);
     return true;
   }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/jobs/job.hpp"
@@ -18,6 +19,8 @@ struct Program {
   std::string working_folder;
   JobLimits limits;
   std::function<void(int group)> on_start;  ///< called with the process group once it runs; may be empty
+  /// Called with what it prints, as it comes, up to limits.output_bytes; may be empty.
+  std::function<void(std::string_view)> on_output{};
 };
 
 struct ProgramEnd {

@@ -45,7 +45,8 @@ constexpr int kStartFailed = 127;
 }
 
 base::UniqueFd create(const std::string& path) {
-  return base::UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  return base::UniqueFd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 
 }  // namespace

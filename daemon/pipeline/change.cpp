@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/stages/jobs.hpp"
 #include "daemon/route/table/route_json.hpp"
 #include "daemon/store/promotions/stream_states.hpp"
 #include "daemon/store/registry/models.hpp"
@@ -24,6 +25,15 @@ schema::Result<void> put_run(store::Tx& tx, Change& change) {
                                 {run.key, std::string(kCanaryStream), "", run.watermark, *change.canary}));
   }
   return store::update_stage_run(tx, run);
+}
+
+/// The run's row; with its end, its jobs end too.
+schema::Result<void> put_run_and_jobs(store::Tx& tx, Entries& entries, const Facts& facts, Change& change) {
+  if (change.run->state != store::StageRunState::running) {
+    auto left = TRY(put_left_jobs(tx, entries, facts, change.run->key));
+    change.left_jobs = std::move(left);
+  }
+  return put_run(tx, change);
 }
 
 schema::Result<void> put_hold(store::Tx& tx, Entries& entries, const Facts& facts, const Change& change) {
@@ -125,7 +135,7 @@ schema::Result<void> put_route(store::Tx& tx, Entries& entries, const schema::Ev
 schema::Result<void> write_change(store::Tx& tx, Entries& entries, const Facts& facts, Change& change) {
   const auto& model = facts.live.row.model;
   TRY(put_decisions(tx, entries, facts, change));
-  if (change.run) TRY(put_run(tx, change));
+  if (change.run) TRY(put_run_and_jobs(tx, entries, facts, change));
   if (change.next) TRY(store::insert_stage_run(tx, *change.next));
   if (change.route) {
     const auto& row = change.row ? *change.row : facts.live.row;

@@ -55,6 +55,8 @@ struct Change {
   /// the same Idempotency-Key gets that answer.
   bool answers = false;
   std::vector<Effect> effects{};
+  std::vector<std::string>
+      left_jobs{};  ///< keys of jobs that the end of `run` cancelled; the store fills it in
   /// It ends the promotion, or begins to: a failed COMMIT leaves the data plane at the safe route that it
   /// wanted.
   bool ends = false;

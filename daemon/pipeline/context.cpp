@@ -151,6 +151,7 @@ schema::Result<void> Context::commit_entry(std::string_view what, const schema::
 }
 
 void Context::adopt(Live& live, Change&& change) {
+  for (auto& key : change.left_jobs) effects.emplace_back(CancelJob{std::move(key)});
   std::ranges::move(change.effects, std::back_inserter(effects));
   // Another version serves: the guard of the one before has ended, and a new one may be armed.
   if (change.incumbent) effects.emplace_back(LoadGuard{live.row.model});

@@ -42,6 +42,7 @@ void Coordinator::carry_out(const Effect& effect) {
       Visitor{[&](const ApplyRoute& it) { apply_route(it.model); },
               [&](const EnterStage& it) { enter_stage(it.promotion); },
               [&](const StartJob& it) { start_job(it); },
+              [&](const CancelJob& it) { context_.world.runner.cancel(it.key); },
               [&](const ForgetJobs& it) { context_.world.runner.forget(it.prefix); },
               [&](const DropSpool& it) { (void)context_.world.driver.drop_spool(it.stage_key); },
               [&](const Evaluate& it) { evaluate(it); }, [&](const UseEvaluation& it) { use_evaluation(it); },

@@ -31,6 +31,10 @@ struct StartJob {
   /// later.
   std::string what;
 };
+/// The runner ends the job if it runs.
+struct CancelJob {
+  std::string key;
+};
 /// Folders of all jobs whose key starts with `prefix`.
 struct ForgetJobs {
   std::string prefix;
@@ -90,8 +94,8 @@ struct UseGuardFacts {
   std::shared_ptr<const machine::GuardFacts> facts;
 };
 
-using Effect = std::variant<ApplyRoute, EnterStage, StartJob, ForgetJobs, DropSpool, Evaluate, UseEvaluation,
-                            DecideCanary, End, StartNext, LoadGuard, UseGuardLook, UseRescored, ActOnGuard,
-                            UseGuardFacts>;
+using Effect = std::variant<ApplyRoute, EnterStage, StartJob, CancelJob, ForgetJobs, DropSpool, Evaluate,
+                            UseEvaluation, DecideCanary, End, StartNext, LoadGuard, UseGuardLook, UseRescored,
+                            ActOnGuard, UseGuardFacts>;
 
 }  // namespace driftgate::pipeline

@@ -7,6 +7,7 @@
 #include "daemon/pipeline/coordinator.hpp"
 #include "daemon/pipeline/loop.hpp"
 #include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/read/job_views.hpp"
 #include "daemon/pipeline/read/lists.hpp"
 #include "daemon/pipeline/read/plan.hpp"
 #include "daemon/pipeline/read/promotion_lists.hpp"
@@ -179,6 +180,21 @@ class PipelineImpl final : public Pipeline {
                                   const std::string& reason) override {
     TRY(on_loop<void>([&] { return people::lift_block(context(), actor, id, reason); }));
     return view_found(store_, "block", id, store::find_block, block_view);
+  }
+
+  schema::Result<View> cancel_job(const std::string& actor, const std::string& id,
+                                  const std::string& reason) override {
+    TRY(on_loop<void>([&] { return people::cancel_job(context(), actor, id, reason); }));
+    return job(id, false);
+  }
+  schema::Result<View> job(const std::string& id, bool with_folder) override {
+    return store_.read([&](store::Reader& reader) { return job_view(reader, runner_, id, with_folder); });
+  }
+  schema::Result<Page> jobs(const JobFilter& filter, const PageRequest& page) override {
+    return store_.read([&](store::Reader& reader) { return job_page(reader, runner_, filter, page); });
+  }
+  schema::Result<View> job_log(const JobLogRequest& request) override {
+    return look_up(store_, job_log_view, request);
   }
 
   schema::Result<View> contract(const std::string& name) override {
@@ -436,6 +452,8 @@ ServiceFigures PipelineImpl::figures() {
     for (const auto& row : open) figures.promotions_by_state[std::string(store::to_string(row.state))] += 1;
     const auto names = TRY(store::list_models(reader, "", 10'000));
     figures.models = names.size();
+    auto jobs = TRY(count_jobs(reader, runner_));
+    figures.jobs = std::move(jobs);
     return {};
   });
   figures.jobs_running = runner_.running();

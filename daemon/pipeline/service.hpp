@@ -4,8 +4,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/pipeline/requests/request.hpp"
@@ -47,6 +49,23 @@ struct PromotionFilter {
       order{};  ///< "newest", "oldest" or "updated" (by their last change, newest first); empty = newest
 };
 inline constexpr std::size_t kMaxSearchBytes = 200;
+
+/// Which jobs; every given filter must match.
+struct JobFilter {
+  std::string state{};  ///< pending, running, done, failed or cancelled; empty = all
+  std::string model{}, promotion{};
+  std::string kind{};  ///< drift, capture or rescore
+};
+/// Part of what the programs of a job have printed.
+struct JobLogRequest {
+  std::string job{};
+  std::string file{};                     ///< one of the view's `logs`; empty = the newest
+  std::optional<std::uint64_t> offset{};  ///< bytes; absent: the end of the file
+  std::size_t limit = 65'536;             ///< bytes, at most kMaxJobLogBytes
+};
+inline constexpr std::size_t kMaxJobLogBytes = 262'144;
+/// By runner and by where they stand.
+using JobCounts = std::map<std::pair<std::string, std::string>, std::uint64_t>;
 
 /// A person's order about a promotion. From a text: that reason, whatever the promotion is like now.
 struct Order {
@@ -91,6 +110,7 @@ struct Outcome {
 /// Figures for /metrics.
 struct ServiceFigures {
   std::map<std::string, std::uint64_t> promotions_by_state{};
+  JobCounts jobs{};  ///< that have not ended
   std::uint64_t models = 0, queue_length = 0, jobs_running = 0, transitions = 0, windows = 0;
   std::uint64_t others = 0, others_failed = 0;  ///< requests in these windows that are not judged
   std::uint64_t guards = 0;            ///< armed
@@ -158,6 +178,22 @@ class Service {
   virtual schema::Result<View> lift_block(const std::string& actor, const std::string& block,
                                           const std::string& reason) = 0;
 
+  /// Asks for the end of a job; the attempt of its stage then fails with an error that names `actor`. Asked
+  /// again, it changes nothing. `conflict` when the job has ended.
+  virtual schema::Result<View> cancel_job(const std::string& actor, const std::string& job,
+                                          const std::string& reason) = 0;
+  /// {"id", "promotion", "model", "stage", "attempt", "name", "kind", "state", "place": {"runner", "remote",
+  ///  "state": "waiting" | "queued" | "running" | "ended", "reason", "nodes"} | null, "progress": {"done",
+  ///  "total", "unit", "text"} | null, "cancel": {"by", "reason", "since_us"} | null, "created_us",
+  ///  "ended_us", "error": {"code", "message"} | null, "digests": {name: digest}, "wall_ms", "logs": names of
+  ///  what `job_log` reads, "folder": `with_folder`}
+  virtual schema::Result<View> job(const std::string& id, bool with_folder) = 0;
+  /// As `job`, without `logs` and `folder`; newest first.
+  virtual schema::Result<Page> jobs(const JobFilter& filter, const PageRequest& page) = 0;
+  /// {"job", "file", "files", "from", "next", "size", "text", "ended"}: the bytes from `from` to before
+  /// `next`. Nothing is left of it once the job's stage has ended.
+  virtual schema::Result<View> job_log(const JobLogRequest& request) = 0;
+
   virtual schema::Result<View> contract(const std::string& digest_or_name) = 0;
   virtual schema::Result<View> kernel(const std::string& name) = 0;
   virtual schema::Result<View> engine(const std::string& name) = 0;
@@ -171,8 +207,8 @@ class Service {
   /// {"id", "model", "engine", "contract", "contract_name", "requester", "state", "stage", "attempt",
   ///  "traffic": "never_exposed" | "reverted" | "live", "reason", "created_us", "updated_us",
   ///  "candidate", "baseline", "request", "stages": [{"stage", "attempt", "state", "verdict", "started_us",
-  ///  "ended_us", "summary", "report_digest", "progress": {"done", "total", "unit", "text"}}],
-  ///  "canary": {"step", "steps", "share_bp", "phase", "keys", "failures", "e_value", …} | null,
+  ///  "ended_us", "summary", "report_digest", "progress": {"done", "total", "unit", "text", "job",
+  ///  "place"}}], "canary": {"step", "steps", "share_bp", "phase", "keys", "failures", "e_value", …} | null,
   ///  "approval": {"needed", "given": [{"who", "given_us"}], "step", "evidence_digest", "deadline_us"} |
   ///  null, "waiver": {"needed", "evidence_digest", "deadline_us", "clauses": [{"clause", "given": [{"who",
   ///  "given_us"}]}]} | null, "paused", "frozen", "outcome", "why", "next", "needs": [{"action", "scope",

@@ -13,6 +13,7 @@ void add_registry_routes(std::vector<Route>& list);
 void add_contract_text_routes(std::vector<Route>& list);
 void add_ladder_routes(std::vector<Route>& list);
 void add_promotion_routes(std::vector<Route>& list);
+void add_job_routes(std::vector<Route>& list);
 void add_series_routes(std::vector<Route>& list);
 void add_overview_routes(std::vector<Route>& list);
 void add_schedule_routes(std::vector<Route>& list);

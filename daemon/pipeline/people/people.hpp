@@ -29,6 +29,11 @@ using Done = schema::Result<void>;
 [[nodiscard]] Done lift_block(Context& context, const std::string& actor, const std::string& id,
                               const std::string& reason);
 
+/// Asks for the end of a job that runs; its stage's attempt then fails for it. Asked before, it changes
+/// nothing. `conflict` when the job has ended.
+[[nodiscard]] Done cancel_job(Context& context, const std::string& actor, const std::string& id,
+                              const std::string& reason);
+
 // A rollback: of a promotion that has not ended, or of one that succeeded and serves.
 [[nodiscard]] Done roll_back(Context& context, Live& live, const std::string& actor,
                              const std::string& reason);

@@ -140,10 +140,10 @@ json row_distribution(const gpu::Histogram& histogram, const gpu::MetricSummary&
   return value;
 }
 
-/// Null where the table has no figure of the metric in the slice.
-json distribution_json(const MeasurementTable& table, const schema::SliceWhere& where, Metric metric) {
+/// Null where the table has no figure of the metric in the slice. `summary` is that of the slice.
+json distribution_json(const MeasurementTable& table, const schema::SliceWhere& where, Metric metric,
+                       const gpu::Summary& summary) {
   const auto index = static_cast<std::size_t>(metric);
-  const auto summary = gpu::summarise(table, where);
   const auto& figures = summary.metrics[index];
   const auto slice = std::ranges::find(table.slices, where, &gpu::SliceHistograms::where);
   const bool counted = slice != table.slices.end() && slice->histograms[index].count() > 0 && figures.n > 0;
@@ -283,7 +283,7 @@ schema::Result<View> distribution_view(store::Store& store, TableCache& cache,
   json floors{{"train", nullptr}, {"inf", nullptr}};
   for (const auto& [side, digest] : named.floors) {
     const auto floor = TRY(find_table(store, cache, digest));
-    if (floor) floors[side] = distribution_json(*floor, where, metric);
+    if (floor) floors[side] = distribution_json(*floor, where, metric, gpu::summarise(*floor, where));
   }
   const auto summary = gpu::summarise(*table, where);
   const json value{{"promotion", request.promotion},
@@ -294,7 +294,7 @@ schema::Result<View> distribution_view(store::Store& store, TableCache& cache,
                    {"slice", schema::slice_text(where)},
                    {"rows", summary.rows},
                    {"sequences", summary.sequences},
-                   {"candidate", distribution_json(*table, where, metric)},
+                   {"candidate", distribution_json(*table, where, metric, summary)},
                    {"floors", std::move(floors)},
                    {"by", profile_json(*table, metric)},
                    {"worst", worst_json(*table, where, metric)}};

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "daemon/base/json_members.hpp"
+#include "daemon/pipeline/stages/jobs.hpp"
 #include "schema/verdict.hpp"
 #include "stages/report/advice.hpp"
 
@@ -135,9 +136,11 @@ class Gathering {
     for (const auto& job : jobs) {
       auto* const run = run_of(job.stage);
       if (run == nullptr || run->job) continue;
-      run->job = RunningJob{job.name};
-      if (sources_.runner != nullptr)
-        run->job->progress = sources_.runner->progress(job.stage.text() + "/" + job.name);
+      run->job = RunningJob{.name = job.name, .id = job.id};
+      if (sources_.runner == nullptr) continue;
+      const auto key = job_key(job.stage, job.name);
+      run->job->progress = sources_.runner->progress(key);
+      run->job->place = sources_.runner->place(key);
     }
     return {};
   }

@@ -27,6 +27,8 @@ namespace driftgate::pipeline {
 struct RunningJob {
   std::string name;
   std::optional<jobs::JobProgress> progress{};  ///< nothing while it has told none
+  std::string id{};
+  std::optional<jobs::JobPlace> place{};  ///< nothing when no runner knows it
 };
 
 /// A stage run with what is shown of it.

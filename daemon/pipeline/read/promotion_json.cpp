@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <ranges>
 
+#include "daemon/pipeline/read/job_views.hpp"
+#include "daemon/pipeline/read/json_views.hpp"
 #include "daemon/pipeline/read/shown.hpp"
 #include "daemon/pipeline/read/standing.hpp"
 #include "schema/json.hpp"
@@ -14,22 +16,15 @@ namespace {
 
 using nlohmann::json;
 
-json parsed(const std::string& text) {
-  return text.empty() ? json(nullptr) : json::parse(text, nullptr, false);
-}
-
-template <typename T>
-json maybe(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
-
+/// How far a job is, and where: "drift: queued at Slurm as 1234: Priority".
 json job_json(const RunningJob& job) {
-  if (!job.progress) return {{"done", 0}, {"total", 0}, {"unit", ""}, {"text", job.name}};
-  const auto& progress = *job.progress;
-  return {{"done", progress.done},
-          {"total", progress.total},
-          {"unit", progress.unit},
-          {"text", job.name + ": " + progress.text}};
+  const auto progress = job.progress.value_or(jobs::JobProgress{});
+  const auto place = job.place ? place_text(*job.place) : std::string();
+  std::string text = job.name;
+  if (job.progress) text += ": " + progress.text;
+  if (!place.empty()) text += (job.progress ? "; " : ": ") + place;
+  return {{"done", progress.done}, {"total", progress.total}, {"unit", progress.unit},
+          {"text", text},          {"job", job.id},           {"place", place_json(job.place)}};
 }
 
 /// How far a stage that runs is.
@@ -43,7 +38,7 @@ json progress_json(const RunFacts& run) {
     return {{"done", progress.keys_in_step},
             {"total", 0},
             {"unit", "keys"},
-            {"text", fmt::format("{} at {:.4g}%", progress.phase, progress.share_bp / 100.0)}};
+            {"text", fmt::format("{} at {}", progress.phase, share_text(progress.share_bp))}};
   return {{"done", 0}, {"total", 0}, {"unit", ""}, {"text", "deciding"}};
 }
 
@@ -63,7 +58,7 @@ json run_json(const RunFacts& run) {
           {"state", store::to_string(row.state)},
           {"verdict", decided ? json(store::to_string(row.state)) : json(nullptr)},
           {"started_us", row.started_us},
-          {"ended_us", maybe(row.ended_us)},
+          {"ended_us", maybe_json(row.ended_us)},
           {"counts", counts},
           {"summary", {{"verdicts", counts}}},
           {"report_digest", row.report.empty() ? json(nullptr) : json(row.report)},
@@ -115,7 +110,7 @@ json approval_json(const PromotionFacts& facts) {
           {"given", people_json(facts.approvals)},
           {"step", run->row.step},
           {"evidence_digest", run->progress.approval_digest},
-          {"deadline_us", maybe(facts.row.deadline_us)}};
+          {"deadline_us", maybe_json(facts.row.deadline_us)}};
 }
 
 /// What an inconclusive promotion needs to go past its stage; null for a canary, which cannot be waived.
@@ -128,7 +123,7 @@ json waiver_json(const PromotionFacts& facts) {
     clauses.push_back({{"clause", clause.clause}, {"given", people_json(clause.given)}});
   return {{"needed", kWaiversNeeded},
           {"evidence_digest", run->row.report},
-          {"deadline_us", maybe(facts.row.deadline_us)},
+          {"deadline_us", maybe_json(facts.row.deadline_us)},
           {"clauses", std::move(clauses)}};
 }
 
@@ -178,20 +173,20 @@ json promotion_json(const PromotionFacts& facts) {
              {"reason", row.reason},
              {"created_us", row.created_us},
              {"updated_us", row.updated_us},
-             {"ended_us", maybe(row.ended_us)},
-             {"deadline_us", maybe(row.deadline_us)},
+             {"ended_us", maybe_json(row.ended_us)},
+             {"deadline_us", maybe_json(row.deadline_us)},
              {"revision", row.revision},
              {"seed", row.seed},
              {"candidate", version_json(facts.candidate)},
              {"baseline", version_json(facts.baseline)},
-             {"request", parsed(row.request)},
+             {"request", stored_json(row.request)},
              {"stages", std::move(stages)},
              {"canary", canary_json(facts)},
              {"approval", approval_json(facts)},
              {"waiver", waiver_json(facts)},
              {"paused", row.state == store::PromotionState::paused},
              {"frozen", canary != nullptr && canary->progress.frozen},
-             {"outcome", parsed(row.outcome)}};
+             {"outcome", stored_json(row.outcome)}};
   put_standing(value, facts);
   return value;
 }

@@ -8,6 +8,7 @@
 
 #include "daemon/base/json_members.hpp"
 #include "daemon/evidence/log/query.hpp"
+#include "daemon/pipeline/read/json_views.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -18,10 +19,6 @@ using nlohmann::json;
 using schema::EvidenceKind;
 
 constexpr std::int64_t kEntriesForMark = 20;
-
-std::string share_text(std::int64_t bp) {
-  return fmt::format("{:.4g}%", static_cast<double>(bp) / 100.0);
-}
 
 std::string with(std::string text, const std::string& reason) {
   return reason.empty() ? text : fmt::format("{}: {}", std::move(text), reason);

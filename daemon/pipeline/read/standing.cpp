@@ -8,6 +8,8 @@
 #include <ranges>
 #include <set>
 
+#include "daemon/pipeline/read/job_views.hpp"
+#include "daemon/pipeline/read/json_views.hpp"
 #include "schema/utf8.hpp"
 #include "stages/report/wording.hpp"
 
@@ -20,10 +22,6 @@ using store::PromotionState;
 
 constexpr std::size_t kMaxSentenceBytes = 600;
 constexpr std::size_t kNamed = 3;  ///< clauses or people that a sentence names
-
-std::string share_text(std::uint32_t share_bp) {
-  return fmt::format("{:.4g}%", share_bp / 100.0);
-}
 
 bool is_stage(const RunFacts& run, Stage stage) {
   return run.row.key.stage == schema::to_string(stage);
@@ -42,9 +40,12 @@ std::string people_text(std::size_t count) {
 
 /// What a stage of fixed data or a rescoring waits for.
 std::string job_text(const RunningJob& job) {
-  if (!job.progress) return fmt::format("the job {} runs", job.name);
+  const auto place = job.place ? place_text(*job.place) : std::string();
+  const bool queued = job.place && job.place->state == "queued";
+  std::string text =
+      fmt::format("the job {} {}{}", job.name, queued ? "is " : "", place.empty() ? "runs" : place);
+  if (!job.progress || queued) return text;
   const auto& progress = *job.progress;
-  std::string text = fmt::format("the job {} runs", job.name);
   if (progress.total > 0)
     text +=
         fmt::format(", {} of {} {}", count_text(progress.done), count_text(progress.total), progress.unit);

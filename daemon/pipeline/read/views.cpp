@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/read/guard_view.hpp"
+#include "daemon/pipeline/read/json_views.hpp"
 #include "daemon/pipeline/read/promotion_json.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/promotions/stage_runs.hpp"
@@ -26,10 +27,6 @@ View view(std::string id, std::int64_t seq, const json& value) {
   return {std::move(id), seq < 0 ? 0 : static_cast<std::uint64_t>(seq), false, schema::canonical_json(value)};
 }
 
-json parsed(const std::string& text) {
-  return text.empty() ? json(nullptr) : json::parse(text, nullptr, false);
-}
-
 schema::Result<json> stored_version_json(store::Reader& reader, const std::string& id) {
   if (id.empty()) return json(nullptr);
   const auto version = TRY(store::find_version(reader, id));
@@ -38,12 +35,11 @@ schema::Result<json> stored_version_json(store::Reader& reader, const std::strin
 
 /// The sentences of the stage's verdicts that did not pass.
 schema::Result<json> open_list(store::Reader& reader, const store::StageKey& key) {
-  auto rows = TRY(store::list_verdicts(reader, key));
+  constexpr std::int64_t kListed = 20;
+  const auto rows = TRY(store::list_not_passed(reader, key, kListed));
   json open = json::array();
-  constexpr std::size_t kListed = 20;
   for (const auto& row : rows) {
-    if (row.verdict == "pass" || open.size() >= kListed) continue;
-    const auto detail = parsed(row.detail);
+    const auto detail = stored_json(row.detail);
     open.push_back({{"clause", row.clause},
                     {"slice", row.slice},
                     {"verdict", row.verdict},
@@ -71,7 +67,7 @@ View contract_view(const store::ContractRow& row) {
                {"name", row.name},
                {"registrant", row.registrant},
                {"registered_us", row.registered_us},
-               {"document", parsed(row.canonical)}});
+               {"document", stored_json(row.canonical)}});
 }
 
 View kernel_view(const store::KernelRow& row) {
@@ -80,7 +76,7 @@ View kernel_view(const store::KernelRow& row) {
                {"digest", row.digest},
                {"registrant", row.registrant},
                {"registered_us", row.registered_us},
-               {"document", parsed(row.canonical)}});
+               {"document", stored_json(row.canonical)}});
 }
 
 View engine_view(const store::EngineRow& row, const store::EngineAccessRow& access) {
@@ -91,7 +87,7 @@ View engine_view(const store::EngineRow& row, const store::EngineAccessRow& acce
                {"kernel", row.kernel},
                {"checkpoint", row.checkpoint},
                {"checkpoint_uri", row.checkpoint_uri},
-               {"abilities", parsed(row.abilities)},
+               {"abilities", stored_json(row.abilities)},
                {"max_requests_per_second",
                 row.max_requests_per_second == 0 ? json(nullptr) : json(row.max_requests_per_second)},
                {"key_file", or_null(access.key_file)},
@@ -146,8 +142,8 @@ schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& ro
             {"since_us", row.hold_us},
             {"promotion", row.hold_promotion}};
   auto guard = TRY(guard_json(reader, row.name));
-  const json wanted = desired ? parsed(desired->route) : json(nullptr);
-  const json held = applied ? parsed(applied->route) : json(nullptr);
+  const json wanted = desired ? stored_json(desired->route) : json(nullptr);
+  const json held = applied ? stored_json(applied->route) : json(nullptr);
   json seen = nullptr;
   if (held.is_object()) {
     seen = {{"route", held}, {"candidate_bp", held.value("candidate_bp", 0)}, {"time_us", applied->time_us}};

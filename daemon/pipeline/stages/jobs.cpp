@@ -1,5 +1,7 @@
 #include "daemon/pipeline/stages/jobs.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "daemon/base/read_file.hpp"
@@ -8,17 +10,27 @@
 #include "daemon/store/jobs.hpp"
 #include "daemon/store/look_up.hpp"
 #include "schema/sha256.hpp"
+#include "schema/utf8.hpp"
 
 namespace driftgate::pipeline {
 namespace {
 
 /// Jobs that score the requests which a `sample` order mirrored.
 constexpr std::string_view kSamplePrefix = "sample-";
+constexpr std::size_t kMaxPlaceBytes = 400;
 
 store::JobState state_of(const jobs::JobResult& result) {
   if (result.ok) return store::JobState::done;
   return result.error && result.error->code == schema::ErrorCode::conflict ? store::JobState::cancelled
                                                                            : store::JobState::failed;
+}
+
+/// The end of a job that a person cancelled.
+jobs::JobResult cancelled_result(const store::JobRow& job, std::int64_t wall_ms) {
+  auto result = jobs::failed(schema::ErrorCode::conflict,
+                             fmt::format("cancelled by {}: {}", job.cancelled_by, job.cancel_reason));
+  result.wall_ms = wall_ms;
+  return result;
 }
 
 /// The pairs of a sample and their table, under the digests that the entry job_finished names.
@@ -57,6 +69,7 @@ schema::Result<StageJob> look_at_job(Context& context, const Live& live, std::st
     job.row.state = store::JobState::running;
     job.row.spec_digest = schema::sha256_digest(jobs::to_json(job.spec));
     job.row.created_us = context.now();
+    job.row.model = live.row.model;
     return job;
   }
   job.row = *known;
@@ -77,19 +90,41 @@ void dispatch(Change& change, const StageJob& job, std::string what) {
     });
   }
   change.effects.emplace_back(StartJob{job.row.stage, job.spec, std::move(what)});
+  // The daemon that was asked to cancel it may have died before its runner was.
+  if (job.row.cancelled_us) change.effects.emplace_back(CancelJob{job.spec.key});
 }
 
 schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts& facts, store::JobRow& job,
                                    const jobs::JobDone& done, const std::string& folder) {
-  job.state = state_of(done.result);
-  job.result = jobs::to_json(done.result);
+  auto ended = done;
+  if (job.cancelled_us) ended.result = cancelled_result(job, done.result.wall_ms);
+  const auto& result = ended.result;
+  job.state = state_of(result);
+  job.result = jobs::to_json(result);
   job.ended_us = facts.now_us;
-  if (done.place) job.remote = done.place->remote;
+  if (done.place) {
+    job.runner = done.place->runner;
+    job.remote = done.place->remote;
+    job.nodes = schema::utf8_text(done.place->nodes, kMaxPlaceBytes);
+    job.place_reason = schema::utf8_text(done.place->reason, kMaxPlaceBytes);
+  }
   TRY(store::update_job(tx, job));
-  auto added =
-      add_entry(tx, entries, draft(facts, schema::EvidenceKind::job_finished, {}, job_body(job, done)));
-  const bool sample = done.result.ok && job.name.starts_with(kSamplePrefix);
-  return added && sample ? keep_sample(tx, done.result, folder, facts.now_us) : added;
+  auto added = add_entry(
+      tx, entries, draft(facts, schema::EvidenceKind::job_finished, job.cancelled_by, job_body(job, ended)));
+  const bool sample = result.ok && job.name.starts_with(kSamplePrefix);
+  return added && sample ? keep_sample(tx, result, folder, facts.now_us) : added;
+}
+
+schema::Result<std::vector<std::string>> put_left_jobs(store::Tx& tx, Entries& entries, const Facts& facts,
+                                                       const store::StageKey& run) {
+  std::vector<std::string> keys;
+  const auto result = jobs::failed(schema::ErrorCode::conflict, "its stage ended without it");
+  auto left = TRY(store::end_open_jobs(tx, run, jobs::to_json(result), facts.now_us));
+  for (auto& job : left) {
+    keys.push_back(job_key(run, job.name));
+    if (job.cancelled_us) TRY(put_ended_job(tx, entries, facts, job, {keys.back(), result}, {}));
+  }
+  return keys;
 }
 
 }  // namespace driftgate::pipeline

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/pipeline/context.hpp"
 #include "daemon/store/jobs.hpp"
@@ -25,9 +26,15 @@ struct StageJob {
 /// `change` stores the row of a new job and starts it. A job that runs is started again, which adopts it when
 /// this process has not seen it yet. `what` as in StartJob.
 void dispatch(Change& change, const StageJob& job, std::string what);
-/// The job has ended: its row, its entry, and what is kept of it.
+/// The job has ended: its row, its entry, and what is kept of it. One that a person cancelled before ends as
+/// cancelled by them, whatever its result is.
 [[nodiscard]] schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts& facts,
                                                  store::JobRow& job, const jobs::JobDone& done,
                                                  const std::string& folder);
+/// The run has ended: its jobs that have not are cancelled, with an entry where a person had asked for that.
+/// Returns their keys, for the runner.
+[[nodiscard]] schema::Result<std::vector<std::string>> put_left_jobs(store::Tx& tx, Entries& entries,
+                                                                     const Facts& facts,
+                                                                     const store::StageKey& run);
 
 }  // namespace driftgate::pipeline

@@ -31,10 +31,9 @@ constexpr Sql kUndecided{
     "FROM verdicts INDEXED BY verdicts_not_passed WHERE promotion IN " KEYS
     " AND verdict <> 'pass' AND verdict = 'inconclusive' "
     "ORDER BY promotion, stage, attempt, clause, slice"};
-constexpr Sql kJobs{
-    "running jobs of promotions",
-    "SELECT id, promotion, stage, attempt, name, kind, dir, state, remote, spec_digest, result, "
-    "created_us, ended_us FROM jobs WHERE promotion IN " KEYS " AND state = 'running' ORDER BY id"};
+constexpr Sql kJobs{"running jobs of promotions",
+                    "SELECT " DRIFTGATE_JOB_COLUMNS " FROM jobs WHERE promotion IN " KEYS
+                    " AND state = 'running' ORDER BY id"};
 constexpr Sql kApprovals{
     "approvals of promotions",
     "SELECT id, promotion, stage, attempt, step, who, evidence_digest, decision, reason, "

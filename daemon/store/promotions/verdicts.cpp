@@ -19,6 +19,11 @@ constexpr Sql kList{
     "list verdicts",
     "SELECT promotion, stage, attempt, clause, slice, verdict, detail, evidence_seq, decided_us "
     "FROM verdicts WHERE promotion = ?1 AND stage = ?2 AND attempt = ?3 ORDER BY clause, slice"};
+constexpr Sql kListNotPassed{
+    "list verdicts that did not pass",
+    "SELECT promotion, stage, attempt, clause, slice, verdict, detail, evidence_seq, decided_us "
+    "FROM verdicts INDEXED BY verdicts_not_passed WHERE promotion = ?1 AND stage = ?2 AND attempt = ?3 "
+    "AND verdict <> 'pass' ORDER BY clause, slice LIMIT ?4"};
 constexpr Sql kListPromotion{
     "list verdicts of a promotion",
     "SELECT promotion, stage, attempt, clause, slice, verdict, detail, evidence_seq, "
@@ -34,6 +39,10 @@ Result<void> put_verdict(Tx& tx, const VerdictRow& v) {
 
 Result<std::vector<VerdictRow>> list_verdicts(Reader& reader, const StageKey& stage) {
   return list_rows<VerdictRow>(reader, kList, {stage.promotion, stage.stage, stage.attempt});
+}
+
+Result<std::vector<VerdictRow>> list_not_passed(Reader& reader, const StageKey& stage, std::int64_t limit) {
+  return list_rows<VerdictRow>(reader, kListNotPassed, {stage.promotion, stage.stage, stage.attempt, limit});
 }
 
 Result<std::vector<VerdictRow>> list_promotion_verdicts(Reader& reader, std::string_view promotion) {

@@ -24,6 +24,8 @@ struct VerdictRow {
 Result<void> put_verdict(Tx& tx, const VerdictRow& verdict);
 /// By clause, then slice.
 Result<std::vector<VerdictRow>> list_verdicts(Reader& reader, const StageKey& stage);
+/// The first `limit` of these that did not pass.
+Result<std::vector<VerdictRow>> list_not_passed(Reader& reader, const StageKey& stage, std::int64_t limit);
 /// Of all stages and attempts of a promotion, by evidence seq.
 Result<std::vector<VerdictRow>> list_promotion_verdicts(Reader& reader, std::string_view promotion);
 

@@ -34,6 +34,8 @@ class FakeService final : public pipeline::Service {
   int looks = 0;                          ///< at all open promotions
   std::vector<std::string> open{"pr-1"};  ///< ids of the open promotions
   pipeline::PromotionFilter filter;       ///< of the newest list
+  pipeline::JobFilter job_filter;         ///< of the newest list of jobs
+  pipeline::JobLogRequest log_request;    ///< the newest
   std::mutex mutex;
 
   static std::string promotion_json(const std::string& id, const std::string& state);
@@ -59,6 +61,11 @@ class FakeService final : public pipeline::Service {
                          const std::string& reason) override;
   Result<View> lift_block(const std::string& actor, const std::string& block,
                           const std::string& reason) override;
+  Result<View> cancel_job(const std::string& actor, const std::string& job,
+                          const std::string& reason) override;
+  Result<View> job(const std::string& id, bool with_folder) override;
+  Result<Page> jobs(const pipeline::JobFilter& filter, const pipeline::PageRequest& page) override;
+  Result<View> job_log(const pipeline::JobLogRequest& request) override;
   Result<Page> blocks(const pipeline::PageRequest& page) override;
   Result<View> contract(const std::string& digest_or_name) override;
   Result<View> kernel(const std::string& name) override;

@@ -40,6 +40,7 @@ std::string sample_path(const Route& route) {
     if (at != std::string::npos) path.replace(at, what.size(), with);
   };
   if (path.find("/promotions/") != std::string::npos) replace("{id}", "pr-1");
+  if (path.find("/jobs/") != std::string::npos) replace("{id}", "job-1");
   if (path.find("/schedules/") != std::string::npos) replace("{name}", "nightly");
   if (path.find("/kernels/") != std::string::npos) replace("{name}", "k");
   if (path.find("/engines/") != std::string::npos) replace("{name}", "e");

@@ -78,7 +78,7 @@ TEST_CASE("times that are none are refused before a daemon is asked") {
     CAPTURE(words[1]);
     const Ran ran = daemon.run(words);
     CHECK(ran.exit_code == 4);
-    CHECK(has(ran.err, "is not a time: write 2026-01-31 or 2026-01-31T12:00:05 (UTC)"));
+    CHECK(has(ran.err, "is not a time: write 2026-01-31, 2026-01-31T12:00:05 (UTC) or now"));
   }
   CHECK(daemon.requests().empty());
 }

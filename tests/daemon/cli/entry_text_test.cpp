@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
+
 #include <nlohmann/json.hpp>
 
 #include "daemon/cli/json_text.hpp"
@@ -257,7 +259,8 @@ TEST_CASE("what is no time is refused with the forms that are") {
                            "2026--1-01",
                            "2026-01-31T-0:-0:-0",
                            "2026-01-31T+1:00:00",
-                           "now",
+                           "now ",
+                           "Now",
                            "yesterday",
                            "2026-01-31\n"}) {
     CAPTURE(text);
@@ -265,8 +268,20 @@ TEST_CASE("what is no time is refused with the forms that are") {
     REQUIRE_FALSE(time);
     CHECK(time.error().code == schema::ErrorCode::invalid_argument);
     CHECK(time.error().message ==
-          "'" + std::string(text) + "' is not a time: write 2026-01-31 or 2026-01-31T12:00:05 (UTC)");
+          "'" + std::string(text) + "' is not a time: write 2026-01-31, 2026-01-31T12:00:05 (UTC) or now");
   }
+}
+
+TEST_CASE("now is the time of this machine's clock") {
+  const auto clock = [] {
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::microseconds>(since).count();
+  };
+  const auto before = clock();
+  const auto now = parse_time("now");
+  REQUIRE(now.has_value());
+  CHECK(*now >= before);
+  CHECK(*now <= clock());
 }
 
 TEST_CASE("an answer that is no object of JSON is no answer of the daemon") {

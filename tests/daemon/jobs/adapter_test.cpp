@@ -158,3 +158,15 @@ TEST_CASE("the digest of a file that is none is an error, never that of nothing"
   CHECK(file_digest(folder.file("empty", "")).value() ==
         "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
+
+TEST_CASE("what an adapter prints is in its log while it runs, as far as its limit goes") {
+  const TempFolder folder;
+  // It goes on only when its words are in the log.
+  const auto result = run_script(
+      folder, "echo hello; while ! grep -q hello log 2>/dev/null; do :; done; echo bye >&2; echo w > \"$1\"");
+  REQUIRE_MESSAGE(result.ok, said(result));
+  CHECK(JobFolder(folder.path).get("log").value() == "hello\nbye\n");
+  const TempFolder other;
+  REQUIRE(run_script(other, "echo 123456789; echo w > \"$1\"", {.output_bytes = 4}).ok);
+  CHECK(JobFolder(other.path).get("log").value() == "1234");
+}

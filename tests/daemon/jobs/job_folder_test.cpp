@@ -186,3 +186,53 @@ TEST_CASE("a process number is a positive number alone: half of one could be som
     CHECK(JobFolder(folder.path).number_in("pid") == number);
   }
 }
+
+TEST_CASE("a file is read in parts whose ends cut no character, and every byte is in one of them") {
+  const TempFolder folder;
+  const JobFolder job(folder.path);
+  const std::string text = "aé€😀\n";  // 1, 2, 3, 4 and 1 bytes
+  job.append("log", text.substr(0, 3));
+  job.append("log", text.substr(3));
+  for (std::size_t limit = 4; limit <= text.size() + 1; ++limit) {
+    CAPTURE(limit);
+    std::string read;
+    std::uint64_t next = 0;
+    for (int parts = 0; next < text.size() && parts < 20; ++parts) {
+      const auto part = job.part("log", next, limit).value();
+      CHECK(part.from == next);
+      CHECK(part.size == text.size());
+      CHECK(part.next == part.from + part.text.size());
+      read += part.text;
+      next = part.next;
+    }
+    CHECK(read == text);
+    const auto end = job.part("log", std::nullopt, limit).value();
+    CHECK(end.next == text.size());
+    CHECK(end.text == text.substr(end.from));
+  }
+  CHECK(job.part("log", 100, 10)->next == text.size());
+  CHECK(job.part("log", 100, 10)->text.empty());
+  CHECK(job.part("none", 0, 10).error().code == ErrorCode::not_found);
+}
+
+TEST_CASE("bytes that are no UTF-8 are replaced and do not stop the reading") {
+  const TempFolder folder;
+  const JobFolder job(folder.path);
+  job.append("log", std::string("ok\xff\xfe\xc3", 5));
+  const auto part = job.part("log", 0, 100).value();
+  CHECK(part.text == "ok\xEF\xBF\xBD\xEF\xBF\xBD");
+  CHECK(part.next == 4);  // the last byte may be the start of a character
+  job.append("log", "x");
+  CHECK(job.part("log", part.next, 100)->text == "\xEF\xBF\xBDx");
+}
+
+TEST_CASE("what programs have printed is the log and Slurm's outputs in the order of their submissions") {
+  const TempFolder folder;
+  const JobFolder job(folder.path);
+  CHECK(job.printed().empty());
+  for (const char* name : {"slurm-99.out", "slurm-100.out", "slurm-.out", "slurm-1x.out", "slurm-5.err",
+                           "log", "result.json", "slurm-7_1.out"})
+    (void)folder.file(name, "x");
+  CHECK(job.printed() == std::vector<std::string>{"log", "slurm-99.out", "slurm-100.out", "slurm-7_1.out"});
+  CHECK(JobFolder(folder.path / "none").printed().empty());
+}

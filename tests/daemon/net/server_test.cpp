@@ -245,33 +245,36 @@ TEST_CASE("an event stream delivers what is new after each wake-up and ends when
   CHECK(seen == 103);
 }
 
+namespace {
+
+/// A server that answers with one stream and sends heartbeats often.
+template <typename Feed>
+struct HeartbeatServer {
+  std::shared_ptr<Feed> feed = std::make_shared<Feed>();
+  test::TestServer server{[this](const Request&) {
+                            Response response;
+                            response.feed = feed;
+                            return response;
+                          },
+                          {.heartbeat = std::chrono::milliseconds(20)}};
+
+  /// Reads until `wanted` has come; it must.
+  void check_sends(const std::string& wanted) {
+    const auto bytes = test::exchange(server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", wanted);
+    CHECK(bytes.find(wanted) != std::string::npos);
+  }
+};
+
+}  // namespace
+
 TEST_CASE("a silent event stream carries heartbeats") {
-  auto feed = std::make_shared<CountingFeed>();
-  test::TestServer server(
-      [&](const Request&) {
-        Response response;
-        response.feed = feed;
-        return response;
-      },
-      {.heartbeat = std::chrono::milliseconds(20)});
-  const std::string bytes =
-      test::exchange(server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", ": heartbeat\n\n");
-  CHECK(bytes.find(": heartbeat\n\n") != std::string::npos);
+  HeartbeatServer<CountingFeed>().check_sends(": heartbeat\n\n");
 }
 
 TEST_CASE("wakes that bring a stream nothing do not take its heartbeats away") {
-  auto feed = std::make_shared<RestlessFeed>();
-  test::TestServer server(
-      [&](const Request&) {
-        Response response;
-        response.feed = feed;
-        return response;
-      },
-      {.heartbeat = std::chrono::milliseconds(20)});
-  feed->again = [&server] { server->wake_streams(); };
-  const std::string bytes =
-      test::exchange(server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", ": heartbeat\n\n: heartbeat\n\n");
-  CHECK(bytes.find(": heartbeat\n\n: heartbeat\n\n") != std::string::npos);
+  HeartbeatServer<RestlessFeed> restless;
+  restless.feed->again = [&restless] { restless.server->wake_streams(); };
+  restless.check_sends(": heartbeat\n\n: heartbeat\n\n");
 }
 
 TEST_CASE("a stream whose source has more is pulled again without a wake-up") {

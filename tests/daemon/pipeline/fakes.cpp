@@ -182,6 +182,12 @@ schema::Result<void> FakeRunner::start(const jobs::JobSpec& spec) {
   return {};
 }
 
+void FakeRunner::cancel(const std::string& key) {
+  if (deaf) return;
+  cancelled.push_back(key);
+  if (running_.contains(key)) to_fail_.insert(key);
+}
+
 std::optional<jobs::JobPlace> FakeRunner::place(const std::string& key) {
   if (!running_.contains(key)) return std::nullopt;
   return runs_at;
@@ -201,8 +207,12 @@ void FakeRunner::finish_all() {
   const auto ended = std::exchange(running_, {});
   for (const auto& [key, spec] : ended) {
     std::filesystem::create_directories(folder(key));
-    auto result = make(spec, folder(key));
-    if (callback_) callback_({key, std::move(result), runs_at});
+    auto result = to_fail_.erase(key) > 0 && !spare
+                      ? jobs::failed(ErrorCode::conflict, "the job was cancelled")
+                      : make(spec, folder(key));
+    auto place = runs_at;
+    place.state = "ended";
+    if (callback_) callback_({key, std::move(result), std::move(place)});
   }
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -94,7 +95,8 @@ class FakeRunner final : public jobs::JobRunner {
   explicit FakeRunner(std::string root) : root_(std::move(root)) {}
   void on_done(std::function<void(jobs::JobDone)> callback) override { callback_ = std::move(callback); }
   schema::Result<void> start(const jobs::JobSpec& spec) override;
-  void cancel(const std::string& key) override { running_.erase(key); }
+  /// The job ends with an error at the next `finish_all`.
+  void cancel(const std::string& key) override;
   std::optional<jobs::JobProgress> progress(const std::string&) override {
     return jobs::JobProgress{1, 2, "rows", "half"};
   }
@@ -107,11 +109,15 @@ class FakeRunner final : public jobs::JobRunner {
   void finish_all();
   OnStep on_step;  ///< job started
   std::function<jobs::JobResult(const jobs::JobSpec&, const std::string& folder)> make;
-  std::vector<std::string> started;  ///< keys, each time
+  std::vector<std::string> started;                            ///< keys, each time
+  std::vector<std::string> cancelled;                          ///< keys, each time
+  bool deaf = false;                                           ///< cancels nothing
+  bool spare = false;                                          ///< cancelled jobs succeed
   jobs::JobPlace runs_at{"local", "4711", "running", "", ""};  ///< all jobs that run
 
  private:
   std::string root_;
+  std::set<std::string> to_fail_;  ///< keys of running jobs that were cancelled
   std::map<std::string, jobs::JobSpec> running_;
   std::function<void(jobs::JobDone)> callback_;
 };

@@ -311,14 +311,15 @@ class Cluster:
     def start_node(self, name):
         self.nodes[name].start()
         if self.node_states()[name].rstrip("*") in ("down", "drained", "draining"):
-            self.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
-        self.wait_node(name, "idle", "mixed", "allocated")
+            self.undrain(name)
+        self.wait_node(name, "idle", "mixed", "allocated", "draining", "drained")
 
     def drain(self, name, reason="a test"):
         self.run("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={reason}")
 
     def undrain(self, name):
-        self.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
+        """Also of a node that has come back by itself, which Slurm refuses to resume."""
+        self.run("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
 
     def submit(self, *options, script):
         """A batch job from this script; its id."""

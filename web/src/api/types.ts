@@ -41,11 +41,24 @@ export interface Version {
 
 export type Counts = Record<VerdictWord, number>;
 
+/** Where a job is. */
+export interface JobPlace {
+  runner: string;
+  /** Slurm's number of the job, or the worker's process id. */
+  remote: string;
+  state: string;
+  reason: string;
+  nodes: string;
+}
+
 export interface Progress {
   done: number;
   total: number;
   unit: string;
   text: string;
+  /** While a job runs for the stage. */
+  job?: string;
+  place?: JobPlace | null;
 }
 
 export interface StageItem {

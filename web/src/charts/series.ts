@@ -1,4 +1,5 @@
 // The answer of GET /v1/promotions/{id}/series, with its numbers read.
+import { readFigures, readHead, type ClauseFigures, type ClauseHead, type Json } from './clause';
 import { num } from './numbers';
 
 export interface Arms {
@@ -25,26 +26,14 @@ export interface SeriesPoint {
   latency: Record<string, LatencyArms>;
 }
 
-export interface ClausePoint {
+export interface ClausePoint extends ClauseFigures {
   time: number;
-  n: number;
-  clusters: number;
-  estimate: number | null;
-  lower: number | null;
-  upper: number | null;
-  eValue: number | null;
   eProof: number | null;
   verdict: string;
 }
 
-export interface ClauseSeries {
-  clause: string;
+export interface ClauseSeries extends ClauseHead {
   slice: string;
-  severity: string;
-  rule: string;
-  limitKind: string;
-  threshold: number | null;
-  alpha: number | null;
   harmNeeded: number | null;
   proofNeeded: number | null;
   points: ClausePoint[];
@@ -74,8 +63,6 @@ export interface Series {
   marks: SeriesMark[];
   planned: PlannedStep[];
 }
-
-type Json = Record<string, unknown>;
 
 const object = (value: unknown): Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
@@ -119,13 +106,8 @@ function point(value: Json): SeriesPoint {
 
 function clausePoint(value: Json): ClausePoint {
   return {
+    ...readFigures(value),
     time: seconds(value.time_us),
-    n: num(value.n) ?? 0,
-    clusters: num(value.clusters) ?? 0,
-    estimate: num(value.estimate),
-    lower: num(value.lower),
-    upper: num(value.upper),
-    eValue: num(value.e_value),
     eProof: num(value.e_proof),
     verdict: text(value.verdict),
   };
@@ -141,13 +123,8 @@ export function sliceText(where: unknown): string {
 
 function clause(value: Json): ClauseSeries {
   return {
-    clause: text(value.clause),
+    ...readHead(value),
     slice: sliceText(value.slice ?? value.where),
-    severity: text(value.severity),
-    rule: text(value.rule),
-    limitKind: text(value.limit_kind),
-    threshold: num(value.threshold),
-    alpha: num(value.alpha),
     harmNeeded: num(value.e_harm_needed),
     proofNeeded: num(value.e_proof_needed),
     points: list(value.points).map(clausePoint),

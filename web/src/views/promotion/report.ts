@@ -1,4 +1,5 @@
 // A stage's report as the page reads it, and the order and wording of its verdicts.
+import { readFigures, readHead, type ClauseFigures, type ClauseHead, type Json } from '../../charts/clause';
 import { badSide, limitAt } from '../../charts/confidence';
 import { count, figure, num } from '../../charts/numbers';
 import type { ClauseSeries } from '../../charts/series';
@@ -6,23 +7,11 @@ import type { ClauseSeries } from '../../charts/series';
 export type Verdict = 'pass' | 'violated' | 'inconclusive' | 'error';
 export type Where = Record<string, string>;
 
-export interface ClauseVerdict {
-  clause: string;
-  severity: string;
+export interface ClauseVerdict extends ClauseHead, ClauseFigures {
   where: Where;
   role: string;
   verdict: Verdict;
-  rule: string;
-  n: number;
-  clusters: number;
-  estimate: number | null;
-  lower: number | null;
-  upper: number | null;
-  eValue: number | null;
   pValue: number | null;
-  threshold: number | null;
-  limitKind: string;
-  alpha: number | null;
   method: string;
   approximate: boolean;
   noHarmOnly: boolean;
@@ -101,8 +90,6 @@ export interface Report {
   nothingDemanded: boolean;
 }
 
-type Json = Record<string, unknown>;
-
 const object = (value: unknown): Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
 const list = (value: unknown): Json[] => (Array.isArray(value) ? value.map(object) : []);
@@ -128,22 +115,12 @@ const readVerdictWord = (value: unknown): Verdict => VERDICTS.find((word) => wor
 
 export function readVerdict(value: Json): ClauseVerdict {
   return {
-    clause: text(value.clause),
-    severity: text(value.severity),
+    ...readHead(value),
+    ...readFigures(value),
     where: readWhere(value.where),
     role: text(value.role),
     verdict: readVerdictWord(value.verdict),
-    rule: text(value.rule),
-    n: num(value.n) ?? 0,
-    clusters: num(value.clusters) ?? 0,
-    estimate: num(value.estimate),
-    lower: num(value.lower),
-    upper: num(value.upper),
-    eValue: num(value.e_value),
     pValue: num(value.p_value),
-    threshold: num(value.threshold),
-    limitKind: text(value.limit_kind),
-    alpha: num(value.alpha),
     method: text(value.method),
     approximate: value.approximate === true,
     noHarmOnly: value.no_harm_only === true,

@@ -9,6 +9,7 @@ import { Name, Sentence } from '../../ui/name';
 import { ErrorBox, Section } from '../../ui/page';
 import { Elapsed } from '../../ui/time';
 import { figure } from '../../charts/numbers';
+import { jobText } from './job';
 import { liveVerdicts, readReport, whereText, worstSlice, type Report } from './report';
 import { promotionPath, runsOf, slicesPath, useStable, type PromotionStore } from './store';
 import { VerdictTable } from './verdicts';
@@ -93,6 +94,7 @@ function Progress({ store, stage }: { store: PromotionStore; stage: StageName })
     <p class="stage-progress">
       {progress.total > 0 && <progress max={progress.total} value={progress.done} aria-label="Progress of the stage" />}
       <Sentence>{[progress.text, of].filter(Boolean).join(', ')}</Sentence>
+      {progress.job && <span class="muted"><Name>{jobText(progress)}</Name></span>}
     </p>
   );
 }
