@@ -219,6 +219,7 @@ pipeline::Settings pipeline_settings(const Settings& settings, const std::string
   options.job_threads = static_cast<std::uint32_t>(settings.jobs_threads);
   options.job_ranks = static_cast<std::uint32_t>(settings.jobs_ranks);
   options.job_shard = settings.jobs_shard;
+  options.job_device = settings.jobs_device;
   options.max_rescored = static_cast<std::uint32_t>(settings.pipeline_max_rescored);
   // Often enough that a window is seen soon after it closed, and that the lease never expires.
   options.telemetry_ms = std::clamp<std::int64_t>(settings.router_window_ms / 10, 20, 500);

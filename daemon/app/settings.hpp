@@ -98,6 +98,7 @@ struct Settings {
   std::string jobs_runner = "local";
   std::int64_t jobs_ranks = 1;
   std::string jobs_shard = "auto";
+  std::string jobs_device = "cpu";
 
   std::vector<std::string> slurm_kinds{"drift", "capture", "rescore"};
   std::int64_t slurm_from_bytes = 8LL << 30;

@@ -200,6 +200,14 @@ const SettingSpec kSpecs[] = {
      "What ranks share out: rows; or the vocabulary, for rows that fit into no device's memory; auto: rows "
      "where memory allows.",
      {"auto", "rows", "vocab"}},
+    {"jobs.device",
+     &S::jobs_device,
+     "",
+     0,
+     0,
+     "What measures a drift job: processors, or the CUDA devices that its ranks see (on Slurm those of "
+     "slurm.gres).",
+     {"cpu", "cuda"}},
 
     {"slurm.kinds",
      &S::slurm_kinds,

@@ -28,6 +28,7 @@ struct Settings {
   std::uint32_t job_threads = 0;      ///< of a drift job; 0 = all cores
   std::uint32_t job_ranks = 1;        ///< that measure a drift job together
   std::string job_shard = "auto";     ///< what they share out: rows, vocab or auto
+  std::string job_device = "cpu";     ///< what each measures on: cpu or cuda
   std::uint32_t max_rescored = 256;   ///< most shadow pairs that are rescored
   std::uint32_t max_attempts = 3;     ///< of a stage, when it ends in an error that may pass
   std::int64_t retry_ms = 5'000;      ///< before the second attempt; doubles

@@ -12,8 +12,8 @@ namespace driftgate::jobs {
 
 /// What Slurm is asked for, from the settings of `slurm`. Empty texts and zeros are not passed on.
 struct SlurmResources {
-  std::string partition, account, qos, constraint;
-  std::string gres;  ///< of each rank: "gpu:COUNT" or "gpu:TYPE:COUNT"
+  std::string partition{}, account{}, qos{}, constraint{};
+  std::string gres{};  ///< of each rank: "gpu:COUNT" or "gpu:TYPE:COUNT"
   std::uint32_t nodes = 0;
   std::uint32_t cpus_per_rank = 1;
   std::uint64_t memory_bytes_per_rank = 0;

@@ -147,8 +147,14 @@ bool is_alive(SlurmPhase phase) {
   return phase == Phase::queued || phase == Phase::running || phase == Phase::unknown;
 }
 
+/// Whether Slurm holds the job back after a beginning that failed: nobody asks it to begin later.
+bool is_held_back(const QueuedJob& job) {
+  return phase_of(job.state) == Phase::queued && (job.restarts > 0 || job.reason == "BeginTime");
+}
+
 bool needs_folder(const JobFacts& facts) {
-  return facts.submitted && !(facts.known && is_alive(phase_of(facts.known->state)));
+  if (!facts.submitted) return false;
+  return !facts.known || !is_alive(phase_of(facts.known->state)) || is_held_back(*facts.known);
 }
 
 JobStep next_step(const JobFacts& facts) {
@@ -156,6 +162,8 @@ JobStep next_step(const JobFacts& facts) {
   if (!facts.submitted) return facts.cancelled ? cancelled() : JobStep{Kind::submit};
   if (facts.known && is_alive(phase_of(facts.known->state))) {
     if (facts.cancelled) return {Kind::cancel};
+    // Slurm tries for ten minutes and more to start a job whose output file it cannot make.
+    if (facts.folder_full && is_held_back(*facts.known)) return {Kind::cancel_and_fail, full(facts).error};
     if (facts.stalled <= facts.resubmissions) return {};
     return {Kind::cancel_and_fail,
             schema::Error{ErrorCode::unavailable,

@@ -33,7 +33,7 @@ struct JobFacts {
   std::optional<QueuedJob> known;  ///< its newest submission, by the queue or by accounting
   std::string id;                  ///< of it
   bool cancelled = false;          ///< by this daemon's orders
-  bool lock_held = false;          ///< a worker lives; looked at only when Slurm knows none that runs
+  bool lock_held = false;          ///< a worker lives
   bool settled = false;            ///< Slurm has said so for long enough that the folder must show all
   bool further = false;            ///< chunks were added since it began last
   std::uint32_t stalled = 0;       ///< see SubmissionRecord
@@ -55,7 +55,8 @@ struct JobStep {
   schema::Error error{};  ///< of the two that fail
 };
 
-/// Whether looking at the lock, the folder's room and the output can change what next_step says.
+/// Whether looking at the lock, the folder's room and the output can change what next_step says. Of a job
+/// that runs, or may start at any time, it does not: looking at a lock is in the way of who takes it.
 [[nodiscard]] bool needs_folder(const JobFacts& facts);
 
 [[nodiscard]] JobStep next_step(const JobFacts& facts);

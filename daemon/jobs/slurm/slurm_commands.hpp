@@ -13,8 +13,8 @@
 namespace driftgate::jobs {
 
 struct SlurmAccess {
-  std::filesystem::path bin_dir;    ///< of sbatch and the others; empty: the usual folders
-  std::filesystem::path conf_file;  ///< SLURM_CONF; empty: the system's
+  std::filesystem::path bin_dir{};    ///< of sbatch and the others; empty: the usual folders
+  std::filesystem::path conf_file{};  ///< SLURM_CONF; empty: the system's
   std::chrono::milliseconds command_limit{30'000};
 };
 

@@ -261,7 +261,7 @@ JobFacts SlurmJobs::facts_of(Job& job) const {
   if (!facts.submitted) return facts;
   facts.id = job.known ? job.known->id : job.record.submissions.back().id;
   if (!needs_folder(facts)) return facts;
-  facts.lock_held = !job.folder.lock_is_free();
+  facts.lock_held = job.ended_since && !job.folder.lock_is_free();
   facts.settled = job.ended_since && Clock::now() - *job.ended_since >= options_.settle;
   facts.further = measured_bytes(job.folder) > job.record.measured_bytes;
   facts.folder_full = is_full(job.folder);

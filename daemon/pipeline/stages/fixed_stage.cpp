@@ -158,7 +158,9 @@ class FixedStage {
                                .contract = live_.contract->canonical_json,
                                .roots = settings.roots,
                                .threads = settings.job_threads,
-                               .worst_rows = kWorstRows};
+                               .worst_rows = kWorstRows,
+                               .device = settings.job_device,
+                               .shard = settings.job_shard};
     auto floor_train =
         floor_pair(*captures, captures->floor_train, **train, stages::FloorSide::train, payload.floor_train);
     if (!floor_train) return AttemptFailed{floor_train.error(), kFloorTrain};

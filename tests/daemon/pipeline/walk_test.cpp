@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "daemon/jobs/worker.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
 using namespace driftgate;
@@ -36,6 +37,35 @@ TEST_CASE("a promotion that passes all four stages makes the candidate the incum
   for (const char* kind : {"promotion_requested", "job_finished", "verdict_reached", "route_desired",
                            "route_applied", "approval_given", "escalation_decided"}) {
     CHECK_MESSAGE(has(h.kinds(id), kind), kind);
+  }
+}
+
+TEST_CASE("the record says where a job ran, and drift jobs get the ranks and the sharing of the settings") {
+  Harness h;
+  h.settings.job_ranks = 4;
+  h.settings.job_shard = "rows";
+  h.runner.runs_at = {"slurm", "1235", "ended", "", "node[1-2]", {"1234", "1235"}};
+  std::vector<jobs::JobSpec> specs;
+  const auto make = h.runner.make;
+  h.runner.make = [&](const jobs::JobSpec& spec, const std::string& where) {
+    specs.push_back(spec);
+    return make(spec, where);
+  };
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(h.run_until(id, {"succeeded"}) == "succeeded");
+  const auto entries = h.entries(id, "job_finished");
+  REQUIRE_FALSE(entries.empty());
+  for (const auto& entry : entries) {
+    CHECK(entry["body"]["runner"] == "slurm");
+    CHECK(entry["body"]["slurm_jobs"] == nlohmann::json({"1234", "1235"}));
+    CHECK(entry["body"]["nodes"] == "node[1-2]");
+  }
+  REQUIRE_FALSE(specs.empty());
+  for (const auto& spec : specs) {
+    const bool drift = spec.kind == jobs::JobKind::drift;
+    CHECK(spec.ranks == (drift ? 4 : 1));
+    if (drift) CHECK(jobs::drift_payload_from_json(spec.payload).value().shard == "rows");
   }
 }
 
