@@ -311,14 +311,15 @@ class Cluster:
     def start_node(self, name):
         self.nodes[name].start()
         if self.node_states()[name].rstrip("*") in ("down", "drained", "draining"):
-            self.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
-        self.wait_node(name, "idle", "mixed", "allocated")
+            self.undrain(name)
+        self.wait_node(name, "idle", "mixed", "allocated", "draining", "drained")
 
     def drain(self, name, reason="a test"):
         self.run("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={reason}")
 
     def undrain(self, name):
-        self.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
+        """Also of a node that has come back by itself, which Slurm refuses to resume."""
+        self.run("scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
 
     def submit(self, *options, script):
         """A batch job from this script; its id."""
@@ -347,8 +348,11 @@ class Cluster:
         return [job for job in self.jobs() if job["state"] not in ended and job["name"] != "urgent"]
 
     def start_now(self, job):
-        """A job that was requeued waits two minutes (BeginTime); this takes the wait away."""
-        self.run("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)
+        """A job that was requeued waits two minutes (BeginTime); this takes the wait away once it is pending."""
+        def pending():
+            state = [seen for seen in self.jobs() if seen["id"] == job and seen["state"] == "PENDING"]
+            return state and self.run("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)[0] == 0
+        wait_for(f"job {job} to be pending", pending, 60)
 
     def completions(self):
         """The job completion file's records, one for each time that a job ended, a requeued one's runs among them."""

@@ -69,8 +69,7 @@ def a_preempted_job_comes_back(world):
     wait_for("the job to be preempted", lambda: any(one["JobId"] == start["id"] and one["JobState"] == "PREEMPTED"
                                                     for one in world.cluster.completions()))
     wait_for("the urgent job to end", lambda: any(one["Name"] == "urgent" for one in world.cluster.completions()))
-    for job in world.cluster.unfinished():
-        world.cluster.start_now(job["id"])
+    world.cluster.start_now(start["id"])
     world.started(2, FIRST)
     world.open_gate()
     ends_as_here(world, promotion)

@@ -38,10 +38,11 @@ def measured(world, promotion):
             for job in finished_jobs(world, promotion) if job["ok"]}
 
 
-def verdicts(world, promotion, stage):
-    """Of each clause and slice what follows from the tables alone; confidence limits also follow from the promotion's
-    seed, which no two promotions share."""
-    return [[verdict.get(key) for key in ("clause", "where", "verdict", "estimate", "n", "clusters", "threshold")]
+def figures(world, promotion, stage):
+    """Of each clause and slice what follows from the tables alone. Confidence limits, and so a verdict near its limit, also
+    follow from the promotion's seed, which no two promotions share; that a verdict follows from table and seed is what the
+    bundles' verification at the end of each test shows."""
+    return [[verdict.get(key) for key in ("clause", "where", "estimate", "n", "clusters", "threshold")]
             for verdict in world.report(promotion, stage)["verdicts"]]
 
 
@@ -103,7 +104,7 @@ class SlurmWorld(World):
 
     def same_as_here(self, promotion, kernel="int8-static", stages=("offline-numeric", "statistical-slice"), captures=None,
                      **settings):
-        """The promotion's jobs and verdicts are, to the bit, those of a daemon that runs its jobs on this machine."""
+        """The promotion's jobs and their figures are, to the bit, those of a daemon that runs its jobs on this machine."""
         other = World("local", settings)
         other.engines = self.engines
         try:
@@ -117,8 +118,8 @@ class SlurmWorld(World):
             here, there = measured(other, reference), measured(self, promotion)
             check(here and here == there, f"jobs differ:\nhere  {here}\nSlurm {there}")
             for stage in stages:
-                one, two = verdicts(other, reference, stage), verdicts(self, promotion, stage)
-                check(one and one == two, f"verdicts of {stage} differ:\nhere  {one}\nSlurm {two}")
+                one, two = figures(other, reference, stage), figures(self, promotion, stage)
+                check(one and one == two, f"figures of {stage} differ:\nhere  {one}\nSlurm {two}")
             return end
         finally:
             other.close()
