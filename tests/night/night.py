@@ -466,11 +466,15 @@ class Night:
         by_schedule = [entry["subject"]["promotion"] for entry in decided.values() if entry["kind"] == "schedule_fired"]
         check(sorted(by_schedule) == sorted(promotions), "promotions and fires do not match")
         seen = {}
+        url = ("--url", self.world.url, "--token-file", self.world.token_file("viewer"))
         for night in NIGHTS:
             since = seconds_of(night, 11)
             report = self.world.api("GET", f"/v1/schedules/report?since_us={since * SECOND}&until_us={min(since + 31 * 86_400, end + 1) * SECOND}",
                                     expect=200)
             check(report["totals"]["unrecorded"] == 0 and report["totals"]["pending"] == 0, f"{report['totals']}")
+            printed = self.world.program("schedule", "report", "--since", str(report["since_us"]), "--until", str(report["until_us"]), *url)
+            check(f" {report['totals']['times']} fire times, " in printed and "NOT RECORDED" not in printed, printed[:300])
+            check(len(printed.splitlines()) == report["totals"]["times"] + 2, f"{len(printed.splitlines())} lines")
             for item in report["items"]:
                 seen[item["schedule"], item["fire_us"] // SECOND] = item
                 if item["promotion"]:
@@ -527,9 +531,6 @@ def main(seed):
         decided, covered, by_why = night.account(first, world.now)
         night.compare(decided, covered, first, world.now)
         night.check_messages(decided, first, world.now)
-        if os.environ.get("NIGHT_DEBUG"):
-            for item in world.api("GET", "/v1/promotions?limit=500", expect=200)["items"]:
-                print(item["model"], item["engine"], item["contract_name"], item["state"], item["stage"], item["why"][:200])
         ends_of = collections.Counter(item["state"] for item in world.api("GET", "/v1/promotions?limit=500", expect=200)["items"])
         for why in ("on time", "misfire", "blackout", "running", "refused", "owner_revoked", "missed"):
             check(by_why[why], f"this night tries nothing that is '{why}': {dict(by_why)}")
