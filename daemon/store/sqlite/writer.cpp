@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 Writer::Writer(std::unique_ptr<Connection> connection, std::size_t queue_limit,
                std::function<void(const std::string&)> on_unknown_commit)
     : connection_(std::move(connection)),
+      guard_(*connection_),
       queue_limit_(queue_limit),
       on_unknown_commit_(std::move(on_unknown_commit)) {
   const auto count_pages = [](void* writer, sqlite3*, const char*, int pages) {
@@ -92,7 +93,7 @@ Writer::Group Writer::run_group(Item* first) {
     group.push_back(item);
     if (!transaction) break;
     item->result = run_item(*item);
-    if (!item->result) connection_->forget();
+    if (!item->result) forget();
     if (connection_->autocommit()) {
       // SQLite undoes the whole transaction after some errors (full disk, I/O): then everybody's work is
       // gone.
@@ -111,7 +112,14 @@ Result<void> Writer::begin(CommitHook* hook) {
   return hook->begun(tx);
 }
 
+/// What is kept beside the database may be of what was undone.
+void Writer::forget() {
+  connection_->forget();
+  guard_.forget();
+}
+
 Result<void> Writer::run_item(Item& item) {
+  TRY(guard_.begin());
   TRY(connection_->execute("SAVEPOINT item", item.what));
   Tx tx(*connection_);
   Result<void> done;
@@ -120,6 +128,7 @@ Result<void> Writer::run_item(Item& item) {
   } catch (const std::exception& error) {
     done = schema::failf(ErrorCode::internal, "{}: {}", item.what, error.what());
   }
+  if (done) done = guard_.check();
   if (!done && !connection_->autocommit()) {
     TRY(connection_->execute("ROLLBACK TO item", item.what));
   }
@@ -137,7 +146,7 @@ void Writer::finish_group(Group& group, Result<void> transaction, CommitHook* ho
     [[maybe_unused]] const auto undone = connection_->execute("ROLLBACK", "undo");
   }
   if (!transaction) {
-    connection_->forget();
+    forget();
     for (Item* item : group) {
       if (item->result) item->result = std::unexpected(transaction.error());
     }
