@@ -14,6 +14,12 @@ namespace driftgate::store {
 namespace {
 constexpr std::uint64_t kPageBytes = 4'096 + 24;  ///< a page and its frame header in the WAL
 
+// Run for each group or item; compiling them again took longer than running them.
+constexpr Sql kBegin{"begin", "BEGIN IMMEDIATE"};
+constexpr Sql kCommit{"commit", "COMMIT"};
+constexpr Sql kSavepoint{"begin an item", "SAVEPOINT item"};
+constexpr Sql kRelease{"end an item", "RELEASE item"};
+
 using Clock = std::chrono::steady_clock;
 }  // namespace
 
@@ -106,7 +112,7 @@ Writer::Group Writer::run_group(Item* first) {
 }
 
 Result<void> Writer::begin(CommitHook* hook) {
-  auto begun = connection_->execute("BEGIN IMMEDIATE", "begin");
+  auto begun = connection_->run(kBegin);
   if (!begun || hook == nullptr) return begun;
   Tx tx(*connection_);
   return hook->begun(tx);
@@ -120,7 +126,7 @@ void Writer::forget() {
 
 Result<void> Writer::run_item(Item& item) {
   TRY(guard_.begin());
-  TRY(connection_->execute("SAVEPOINT item", item.what));
+  TRY(connection_->run(kSavepoint));
   Tx tx(*connection_);
   Result<void> done;
   try {
@@ -133,7 +139,7 @@ Result<void> Writer::run_item(Item& item) {
     TRY(connection_->execute("ROLLBACK TO item", item.what));
   }
   if (!connection_->autocommit()) {
-    TRY(connection_->execute("RELEASE item", item.what));
+    TRY(connection_->run(kRelease));
   }
   return done;
 }
@@ -163,7 +169,7 @@ Result<void> Writer::commit(CommitHook* hook) {
     Tx tx(*connection_);
     TRY(hook->before_commit(tx));
   }
-  auto done = connection_->execute("COMMIT", "commit");
+  auto done = connection_->run(kCommit);
   if (!done && done.error().code == ErrorCode::io) {
     on_unknown_commit_(
         fmt::format("{}; it is unknown whether the last writes are on disk. Stopping at once: check the disk "

@@ -192,17 +192,10 @@ constexpr Tampering kRest[] = {
      "fire of schedule 'nightly' at 5"},
     {"UPDATE blobs SET bytes = CAST('x' AS BLOB) WHERE digest = (SELECT min(digest) FROM blobs)",
      "its bytes are those of"},
-    {"DROP TRIGGER entries_no_update; UPDATE entries SET actor = 'eve' WHERE seq = 1",
-     "evidence entry 1: the column actor is 'eve'"},
-    {"DROP TRIGGER entries_no_update; UPDATE entries SET kind = 'evidence_read' WHERE kind = 'token_granted'",
-     "the column kind is 'evidence_read'"},
-    {"DROP TRIGGER entries_no_update; UPDATE entries SET time_us = 5 WHERE seq = 1", "the column time_us is 5"},
-    {"DROP TRIGGER entries_no_update; UPDATE entries SET verdict = 'pass' WHERE verdict = 'inconclusive'",
-     "the column verdict is 'pass'"},
-    {"DELETE FROM postings WHERE key = 1", "the index of entries 0 to 1023"},
-    {"INSERT INTO postings SELECT 9999, 0, places FROM postings WHERE key = 1", "it has"},
-    {"UPDATE index_keys SET value = 'eve' WHERE value = 'aude'", "actor aude"},
-    {"UPDATE index_blocks SET min_us = 0", "under times"},
+    {"DROP TRIGGER entries_no_update; UPDATE entries SET bytes = x'00' WHERE seq = 1", "evidence entry 1: not a canonical"},
+    {"DELETE FROM index_places WHERE key = (SELECT min(key) FROM index_places)", "the index of entries 0 to 511"},
+    {"INSERT INTO index_places VALUES(0, 0, 9999, x'0500')", "a value that none of them has"},
+    {"UPDATE index_nodes SET min_us = 0", "under times"},
 };
 
 }  // namespace
