@@ -225,11 +225,12 @@ std::string measure_append(store::Store& store, const fs::path& folder, std::int
       R"("share_of_raw":{:.3f},"share_of_raw_by_cpu":{:.3f},"batch_times":{},"raw_batch_times":{},"p99_over_raw_us":{:.1f},)"
       R"("cpu_us_per_entry":{:.2f},"raw_cpu_us_per_entry":{:.2f}}})",
       kBatch, batches, static_cast<double>(bytes) / entries, 1e6 * entries / ours.sum(),
-      1e6 * entries / theirs.sum(), theirs.sum() / ours.sum(), their_cpu / our_cpu, ours.json(), theirs.json(),
-      ours.at(0.99) - theirs.at(0.99), our_cpu / entries, their_cpu / entries);
+      1e6 * entries / theirs.sum(), theirs.sum() / ours.sum(), their_cpu / our_cpu, ours.json(),
+      theirs.json(), ours.at(0.99) - theirs.at(0.99), our_cpu / entries, their_cpu / entries);
 }
 
-/// What an append does that raw group commit does not, apart from its index: CPU time for each entry of a batch.
+/// What an append does that raw group commit does not, apart from its index: CPU time for each entry of a
+/// batch.
 std::string measure_parts(std::int64_t first, int batches) {
   const auto key = must(evidence::SigningKey::generate());
   double encoding = 0, hashing = 0, signing = 0;
@@ -249,8 +250,8 @@ std::string measure_parts(std::int64_t first, int batches) {
     signing += cpu_us() - cpu;
   }
   const double all = static_cast<double>(batches) * kBatch;
-  return fmt::format(R"({{"encode_cpu_us":{:.3f},"hash_cpu_us":{:.3f},"sign_cpu_us":{:.3f}}})", encoding / all,
-                     hashing / all, signing / all);
+  return fmt::format(R"({{"encode_cpu_us":{:.3f},"hash_cpu_us":{:.3f},"sign_cpu_us":{:.3f}}})",
+                     encoding / all, hashing / all, signing / all);
 }
 
 template <typename F>
@@ -408,8 +409,9 @@ int main(int argc, char** argv) {
   const std::string append = measure_append(*store, argv[1], size, batches);
   const std::string parts = measure_parts(size, 300);
   const auto bytes = fs::file_size(folder / "driftgate.db");
-  fmt::print(R"({{"entries":{},"bytes":{},"start":{},"reads":{},"verify":{},"check":{},"append":{},"parts":{}}})"
-             "\n",
-             size, bytes, start, reads, verify, check, append, parts);
+  fmt::print(
+      R"({{"entries":{},"bytes":{},"start":{},"reads":{},"verify":{},"check":{},"append":{},"parts":{}}})"
+      "\n",
+      size, bytes, start, reads, verify, check, append, parts);
   return 0;
 }

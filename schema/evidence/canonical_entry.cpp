@@ -56,14 +56,16 @@ void append_escaped(std::string& out, char c) {
   out += kDigits[static_cast<std::size_t>(c) & 15];
 }
 
-/// Eight characters at once: the high bit of each byte that needs a look of its own, for not being printable ASCII or
-/// being '"' or '\\'. A byte behind one with the bit may have it for no reason, never the other way round.
+/// Eight characters at once: the high bit of each byte that needs a look of its own, for not being printable
+/// ASCII or being '"' or '\\'. A byte behind one with the bit may have it for no reason, never the other way
+/// round.
 constexpr std::uint64_t marks_of(std::uint64_t eight) {
   constexpr std::uint64_t kOnes = 0x0101'0101'0101'0101;
   constexpr std::uint64_t kHigh = 0x80 * kOnes;
   const auto zero = [](std::uint64_t bytes) { return (bytes - kOnes) & ~bytes; };
   const std::uint64_t low = (eight - 0x20 * kOnes) & ~eight;
-  return (eight | low | zero(eight ^ '"' * kOnes) | zero(eight ^ '\\' * kOnes) | zero(eight ^ 0x7f * kOnes)) & kHigh;
+  return (eight | low | zero(eight ^ '"' * kOnes) | zero(eight ^ '\\' * kOnes) | zero(eight ^ 0x7f * kOnes)) &
+         kHigh;
 }
 
 /// Where the characters from `at` on end that stand for themselves.

@@ -199,8 +199,9 @@ class BundleExport::Impl {
   }
 
   Result<std::string> entry_lines(Reader& reader) {
-    const auto found = TRY(of_promotion() ? entries_of_promotion(reader)
-                                          : list_rows<StoredEntry>(reader, kInOrder, {at_, end_, kEntriesAtOnce}));
+    const auto found =
+        TRY(of_promotion() ? entries_of_promotion(reader)
+                           : list_rows<StoredEntry>(reader, kInOrder, {at_, end_, kEntriesAtOnce}));
     std::string lines;
     for (const StoredEntry& entry : found) {
       json entry_line{{"t", "entry"}, {"seq", entry.seq}, {"entry", entry.bytes}};

@@ -13,8 +13,7 @@ namespace driftgate::evidence {
 
 inline constexpr std::size_t kIndexFields = 10;  ///< of IndexField
 inline constexpr std::array<std::string_view, kIndexFields> kFieldNames = {
-    "kind",   "actor",  "model",   "stage",    "checkpoint", "contract",
-    "kernel", "clause", "verdict", "promotion"};
+    "kind", "actor", "model", "stage", "checkpoint", "contract", "kernel", "clause", "verdict", "promotion"};
 
 [[nodiscard]] constexpr std::size_t field_index(IndexField field) {
   return static_cast<std::size_t>(field) - 1;
@@ -39,8 +38,8 @@ struct IndexedEntry {
 [[nodiscard]] Result<std::optional<std::string>> kernel_of_promotion(store::Reader& reader,
                                                                      const std::string& promotion);
 
-/// Reads what entries are found by from their stored bytes, several times as fast as decode_entry: it relies on
-/// the canonical form and passes over what it does not need.
+/// Reads what entries are found by from their stored bytes, several times as fast as decode_entry: it relies
+/// on the canonical form and passes over what it does not need.
 class EntryGlance {
  public:
   /// Nothing for bytes that are no entry. Bytes that decode_entry refuses may be read; whether they are those

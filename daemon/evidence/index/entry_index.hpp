@@ -32,8 +32,8 @@ enum class IndexField : std::uint8_t {
   promotion = 10,
 };
 
-/// What stands for a value in the index: the first 64 bits of SHA-256(field ‖ value). Two values may share one,
-/// so that what the index leads to is compared with the bytes of the entry.
+/// What stands for a value in the index: the first 64 bits of SHA-256(field ‖ value). Two values may share
+/// one, so that what the index leads to is compared with the bytes of the entry.
 [[nodiscard]] std::int64_t index_key(IndexField field, std::string_view value);
 
 /// Which entries of a block have a value: bit i is entry block · kIndexBlock + i.

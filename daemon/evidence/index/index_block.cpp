@@ -36,7 +36,8 @@ Result<std::int64_t> compare_inner(Reader& reader, const IndexNode& node,
   std::map<std::int64_t, std::string> expected;
   for (const auto& [key, children] : said.children) expected.emplace(key, encode_children(children));
   if (rows != expected || times != said.times) {
-    differs(fmt::format("what it has of the blocks {} to {} together", node.first_block(), node.last_block()));
+    differs(
+        fmt::format("what it has of the blocks {} to {} together", node.first_block(), node.last_block()));
   }
   return static_cast<std::int64_t>(expected.size());
 }

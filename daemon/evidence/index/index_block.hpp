@@ -26,11 +26,12 @@ class IndexBlock {
 
   /// The number must lie in the block. An entry whose bytes cannot be read has none of the values.
   void add(std::int64_t seq, const std::optional<IndexedEntry>& entry);
-  /// Writes a whole block, and the nodes above that it completes; `internal` when an entry of it was not added.
+  /// Writes a whole block, and the nodes above that it completes; `internal` when an entry of it was not
+  /// added.
   Result<void> write(store::Tx& tx);
   /// Compares a whole block, and the nodes above that it completes, with what is stored of them, and calls
-  /// `differs` with what is stored otherwise: "what it has under FIELD VALUE" for each such value. Returns how
-  /// many rows of places they have.
+  /// `differs` with what is stored otherwise: "what it has under FIELD VALUE" for each such value. Returns
+  /// how many rows of places they have.
   Result<std::int64_t> compare(store::Reader& reader, const std::function<void(const std::string&)>& differs);
 
  private:

@@ -18,8 +18,10 @@ namespace {
 
 constexpr Sql kPlaces{"places of a value",
                       "SELECT places FROM index_places WHERE block = ?1 AND level = ?2 AND key = ?3"};
-constexpr Sql kRows{"places of a node", "SELECT key, places FROM index_places WHERE block = ?1 AND level = ?2"};
-constexpr Sql kTimes{"times of a node", "SELECT min_us, max_us FROM index_nodes WHERE block = ?1 AND level = ?2"};
+constexpr Sql kRows{"places of a node",
+                    "SELECT key, places FROM index_places WHERE block = ?1 AND level = ?2"};
+constexpr Sql kTimes{"times of a node",
+                     "SELECT min_us, max_us FROM index_nodes WHERE block = ?1 AND level = ?2"};
 constexpr Sql kAddPlaces{"add places",
                          "INSERT INTO index_places(block, level, key, places) VALUES(?1, ?2, ?3, ?4)"};
 constexpr Sql kAddNode{"add index node",

@@ -23,7 +23,8 @@ Result<bool> IndexWalk::is_in_range(Reader& reader, const IndexNode& node) const
   if (!range_.from_us && !range_.to_us) return true;
   const auto times = TRY(node_times(reader, node));
   if (!times) return true;  // what the node says is missing is said elsewhere
-  return (!range_.from_us || times->max_us >= *range_.from_us) && (!range_.to_us || times->min_us < *range_.to_us);
+  return (!range_.from_us || times->max_us >= *range_.from_us) &&
+         (!range_.to_us || times->min_us < *range_.to_us);
 }
 
 /// Where each condition holds in some entry. One that excludes values says nothing here.

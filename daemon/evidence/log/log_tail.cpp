@@ -34,26 +34,33 @@ Result<std::int64_t> LogTail::next(Reader& reader) {
 }
 
 Result<std::optional<std::int64_t>> LogTail::newest_of(Reader& reader, const std::string& promotion) {
+  if (last_ != nullptr && last_->first == promotion) return last_->second;
   const auto known = newest_.find(promotion);
   if (known != newest_.end()) return known->second;
   const auto size = TRY(next(reader));
   TRY(read_block(reader, size));
   const auto in_block = block_->newest_of(IndexField::promotion, promotion);
   if (in_block) return in_block;
-  const auto older = TRY(
-      first_entry(reader, {.promotion = promotion, .newest_first = true, .cursor = block_->first()}));
+  const auto older =
+      TRY(first_entry(reader, {.promotion = promotion, .newest_first = true, .cursor = block_->first()}));
   return older ? std::optional(older->seq) : std::nullopt;
 }
 
 Result<void> LogTail::add(Tx& tx, std::int64_t seq, const schema::EntryDraft& draft,
                           const std::string& bytes) {
   next_ = seq + 1;
-  if (draft.subject.promotion) {
-    if (newest_.size() >= kMaxKnownPromotions) newest_.clear();
-    newest_.insert_or_assign(*draft.subject.promotion, seq);
-  }
+  if (draft.subject.promotion) note_newest(*draft.subject.promotion, seq);
   TRY(add_leaf(tx, seq, bytes));
   return add_to_block(tx, seq, draft);
+}
+
+/// Neighbours are mostly about the same promotion.
+void LogTail::note_newest(const std::string& promotion, std::int64_t seq) {
+  if (last_ == nullptr || last_->first != promotion) {
+    if (newest_.size() >= kMaxKnownPromotions) newest_.clear();
+    last_ = &*newest_.try_emplace(promotion).first;
+  }
+  last_->second = seq;
 }
 
 Result<Hash> LogTail::root(Reader& reader) {

@@ -34,6 +34,7 @@ class LogTail {
   void mark_checked() { unchecked_ = false; }
 
  private:
+  void note_newest(const std::string& promotion, std::int64_t seq);
   Result<void> read_edge(store::Reader& reader, std::uint64_t size);
   Result<void> add_leaf(store::Tx& tx, std::int64_t seq, const std::string& bytes);
   Result<void> read_block(store::Reader& reader, std::int64_t size);
@@ -41,6 +42,7 @@ class LogTail {
 
   std::optional<std::int64_t> next_;
   std::unordered_map<std::string, std::int64_t> newest_;  ///< at most kMaxKnownPromotions
+  std::pair<const std::string, std::int64_t>* last_ = nullptr;  ///< in newest_: what was set last
   std::optional<std::vector<Hash>> edge_;  ///< roots of the complete subtrees of all entries, from the left
   bool unchecked_ = true;
   std::optional<IndexBlock> block_;  ///< the unfinished one

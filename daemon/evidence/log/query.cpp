@@ -86,7 +86,8 @@ class Match {
     for (const auto& [field, value] : texts_) {
       if (entry->at(field) != value) return false;
     }
-    if (!kinds_.empty() && std::ranges::find(kinds_, *entry->at(IndexField::kind)) == kinds_.end()) return false;
+    if (!kinds_.empty() && std::ranges::find(kinds_, *entry->at(IndexField::kind)) == kinds_.end())
+      return false;
     if (filter_.by_people && entry->at(IndexField::actor) == kDaemonActor) return false;
     return filter_.kernel ? of_kernel(*entry) : Result<bool>(true);
   }
@@ -142,9 +143,7 @@ class Query {
   [[nodiscard]] std::vector<StoredEntry>& found() { return found_; }
 
  private:
-  [[nodiscard]] bool is_full() const {
-    return found_.size() > static_cast<std::size_t>(filter_.limit);
-  }
+  [[nodiscard]] bool is_full() const { return found_.size() > static_cast<std::size_t>(filter_.limit); }
 
   /// Looks at each entry in `span`.
   Result<void> range(Span span) {

@@ -56,7 +56,8 @@ Result<void> check_index_size(LogView& log, std::int64_t blocks, std::int64_t ro
                        fmt::format("it has {} rows, but the entries make {}", stored.value_or(0), rows));
   const auto size = TRY(tree_size(log.reader()));
   const auto full = static_cast<std::int64_t>(size) / kIndexBlock;
-  const auto indexed = TRY(indexed_size(log.reader())) / kIndexBlock;
+  const auto indexed_entries = TRY(indexed_size(log.reader()));
+  const auto indexed = indexed_entries / kIndexBlock;
   const auto nodes = TRY(find_row<std::int64_t>(log.reader(), kNodes, {indexed}));
   if (indexed != full || nodes != full)
     log.findings().add("the index of the log",

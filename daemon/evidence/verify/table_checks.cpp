@@ -75,8 +75,7 @@ class Comparison {
       }));
     }
     if (stopped_) return {};
-    return part("the log's index",
-                [&](LogView& log) { return tables::check_index_size(log, full, rows); });
+    return part("the log's index", [&](LogView& log) { return tables::check_index_size(log, full, rows); });
   }
 
   std::vector<Difference> take() { return findings_.take(); }

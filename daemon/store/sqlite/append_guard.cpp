@@ -15,9 +15,8 @@ constexpr Sql kNext{"next entry", "SELECT coalesce(max(seq), -1) + 1 FROM entrie
 }  // namespace
 
 AppendGuard::AppendGuard(Connection& connection) : connection_(connection) {
-  const auto see = [](void* guard, int operation, const char* database, const char* table, sqlite3_int64 row) {
-    on_row(guard, operation, database, table, row);
-  };
+  const auto see = [](void* guard, int operation, const char* database, const char* table,
+                      sqlite3_int64 row) { on_row(guard, operation, database, table, row); };
   sqlite3_update_hook(connection.handle(), +see, this);
 }
 

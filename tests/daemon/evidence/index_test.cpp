@@ -139,9 +139,8 @@ TEST_CASE("a damaged posting fails the query that needs it, and no other") {
       return {};
     });
   }
-  change_database(
-      dir.path(),
-      "UPDATE index_places SET places = x'0002' WHERE key = " + key_of(IndexField::model, "tiny"));
+  change_database(dir.path(), "UPDATE index_places SET places = x'0002' WHERE key = " +
+                                  key_of(IndexField::model, "tiny"));
   auto store = open_store(dir.path());
   const auto query = [&](const EntryFilter& filter) {
     return store->read([&](store::Reader& reader) { return query_entries(reader, filter); });
@@ -154,9 +153,12 @@ TEST_CASE("a glance at an entry sees what its draft says, and nothing in bytes t
   auto entry = draft(7);
   entry.kind = schema::EvidenceKind::promotion_requested;
   entry.actor = "ada";
-  entry.subject = {.model = "m", .promotion = "pr-1", .stage = "canary", .attempt = 2, .checkpoint = "c", .contract = "k"};
-  schema::EntryValue::Object nested{{"clause", "not this"}, {"list", schema::EntryValue::Array{1, "}", nullptr, true}}};
-  entry.body = {{"a", nested}, {"clause", "numerical.kl"}, {"kernel", "k-inf"}, {"n", -5}, {"name", "x"}, {"verdict", "pass"}};
+  entry.subject = {
+      .model = "m", .promotion = "pr-1", .stage = "canary", .attempt = 2, .checkpoint = "c", .contract = "k"};
+  schema::EntryValue::Object nested{{"clause", "not this"},
+                                    {"list", schema::EntryValue::Array{1, "}", nullptr, true}}};
+  entry.body = {{"a", nested}, {"clause", "numerical.kl"}, {"kernel", "k-inf"}, {"n", -5},
+                {"name", "x"}, {"verdict", "pass"}};
   const auto same = [](const schema::EntryDraft& wanted) {
     const std::string bytes = must(schema::encode_entry(3, wanted));
     EntryGlance glance;
@@ -201,15 +203,17 @@ TEST_CASE("the nodes above the blocks lead to rare values, and their damage is n
     must(verify_search(*store));
     for (const bool newest : {false, true}) {
       std::vector<std::int64_t> wanted, found;
-      for (std::int64_t block = 2; block < kBlocks; block += 10) wanted.push_back(block * kIndexBlock + block);
+      for (std::int64_t block = 2; block < kBlocks; block += 10)
+        wanted.push_back(block * kIndexBlock + block);
       if (newest) std::ranges::reverse(wanted);
       for (const auto& entry : read(*store, [&](store::Reader& reader) {
-             return query_entries(reader, {.checkpoint = "rare", .newest_first = newest});
-           }).entries)
+                                 return query_entries(reader, {.checkpoint = "rare", .newest_first = newest});
+                               }).entries)
         found.push_back(entry.seq);
       CHECK(found == wanted);
       const auto timed = read(*store, [&](store::Reader& reader) {
-        return query_entries(reader, {.from_us = 1'020, .to_us = 1'021, .newest_first = newest, .limit = 1'000});
+        return query_entries(reader,
+                             {.from_us = 1'020, .to_us = 1'021, .newest_first = newest, .limit = 1'000});
       });
       REQUIRE(timed.entries.size() == static_cast<std::size_t>(kIndexBlock));
       CHECK(timed.entries.front().seq == (newest ? 21 * kIndexBlock - 1 : 20 * kIndexBlock));
@@ -245,6 +249,7 @@ TEST_CASE("a log without its index, as a migration leaves it, is indexed before 
     }
     auto store = open_store(dir.path());
     must(verify_search(*store));
-    CHECK(read(*store, [](store::Reader& reader) { return indexed_size(reader); }) == (at_start ? 70 : 71) * kIndexBlock);
+    CHECK(read(*store, [](store::Reader& reader) { return indexed_size(reader); }) ==
+          (at_start ? 70 : 71) * kIndexBlock);
   }
 }

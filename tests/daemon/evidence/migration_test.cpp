@@ -56,7 +56,8 @@ TEST_CASE("a log with columns keeps its bytes, its tree and its head, is indexed
     CHECK(found(*store, {.actor = "person-2"}) == 4);  // without an index, too
     must(index_log(*store));
     CHECK(read(*store, [](store::Reader& reader) { return indexed_size(reader); }) == 2 * kIndexBlock);
-    const auto heads = must(HeadPublisher::start(*store, {}));  // refuses what the published head does not cover
+    const auto heads =
+        must(HeadPublisher::start(*store, {}));  // refuses what the published head does not cover
     check_log(*store);
     auto next = draft(1);
     next.subject.promotion = "pr-00000000000000000000000002";

@@ -205,8 +205,10 @@ TEST_CASE_FIXTURE(StoreFixture,
   CHECK(named.size() == static_cast<std::size_t>(2 * kOfTen));
   CHECK(std::ranges::all_of(named, [](std::int64_t rest) { return rest == 1 || rest == 2; }));
   CHECK(seqs_of({.kernel = "sha256:kb", .limit = 1'000}) == named);
-  CHECK(seqs_of({.promotion = "pr-1", .kernel = "kernel-b", .limit = 1'000}).size() == static_cast<std::size_t>(kOfTen));
-  CHECK(seqs_of({.kernel = "other", .limit = 1'000}) == std::vector<std::int64_t>(static_cast<std::size_t>(kOfTen), 0));
+  CHECK(seqs_of({.promotion = "pr-1", .kernel = "kernel-b", .limit = 1'000}).size() ==
+        static_cast<std::size_t>(kOfTen));
+  CHECK(seqs_of({.kernel = "other", .limit = 1'000}) ==
+        std::vector<std::int64_t>(static_cast<std::size_t>(kOfTen), 0));
   CHECK(seqs_of({.kernel = "none", .limit = 1'000}).empty());
 }
 

@@ -209,8 +209,7 @@ TEST_CASE("what another process appends under a running daemon is not signed, an
     auto heads = must(HeadPublisher::start(*store, {}));
     for (int i = 0; i < 3; ++i) append_one(*store, draft(i));
     const std::string before = must(heads->signed_head());
-    change_database(dir.path(),
-                    "INSERT INTO entries(seq, bytes) VALUES(3, x'00')");
+    change_database(dir.path(), "INSERT INTO entries(seq, bytes) VALUES(3, x'00')");
     for (int tries = 0; tries < 3; ++tries) {
       const auto refused = store->write("append", [](store::Tx& tx) { return append(tx, draft(9)); });
       REQUIRE(!refused);

@@ -13,11 +13,8 @@ using namespace driftgate::store::testing;
 
 namespace {
 
-constexpr Sql kInsert{"insert entry",
-                      "INSERT INTO entries(seq, bytes) VALUES(?1, x'00')"};
-constexpr Sql kReplace{
-    "replace entry",
-    "INSERT OR REPLACE INTO entries(seq, bytes) VALUES(?1, x'01')"};
+constexpr Sql kInsert{"insert entry", "INSERT INTO entries(seq, bytes) VALUES(?1, x'00')"};
+constexpr Sql kReplace{"replace entry", "INSERT OR REPLACE INTO entries(seq, bytes) VALUES(?1, x'01')"};
 constexpr Sql kUpsert{"upsert entry",
                       "INSERT INTO entries(seq, bytes) VALUES(?1, x'01') "
                       "ON CONFLICT(seq) DO UPDATE SET bytes = excluded.bytes"};
