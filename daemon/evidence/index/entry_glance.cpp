@@ -1,6 +1,8 @@
 #include "daemon/evidence/index/entry_glance.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/store/sqlite/rows.hpp"

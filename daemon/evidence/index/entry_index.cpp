@@ -1,5 +1,6 @@
 #include "daemon/evidence/index/entry_index.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/evidence/index/entry_glance.hpp"

@@ -2,6 +2,7 @@
 // queries.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "daemon/evidence/index/entry_glance.hpp"
