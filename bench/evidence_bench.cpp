@@ -222,7 +222,8 @@ std::string measure_append(store::Store& store, const fs::path& folder, std::int
       theirs.us.push_back(us_since(start));
       their_cpu += cpu_us() - cpu;
     };
-    // A sync right behind another one is short, above all while others write to the disk: each is second in turn.
+    // A sync right behind another one is short, above all while others write to the disk: each is second in
+    // turn.
     if (i % 2 == 0) append_ours();
     append_theirs();
     if (i % 2 != 0) append_ours();
