@@ -188,7 +188,7 @@ const SettingSpec kSpecs[] = {
      "Where workers run: on this machine; or jobs of the kinds slurm.kinds on the cluster that Slurm "
      "manages; "
      "or (auto) such jobs only with more than one rank or with input files above slurm.from_bytes "
-     "(docs/operations.md). A job that has started stays where it is when this changes.",
+     "(docs/slurm.md). A job that has started stays where it is when this changes.",
      {"local", "slurm", "auto"}},
     {"jobs.ranks", &S::jobs_ranks, "", 1, 4'096,
      "Ranks that measure a drift job together: MPI processes on a cluster, threads where there is no MPI."},
@@ -232,7 +232,7 @@ const SettingSpec kSpecs[] = {
     {"slurm.constraint", &S::slurm_constraint, "", 0, 0,
      "Features that the nodes must have (sbatch --constraint); empty: none."},
     {"slurm.gres", &S::slurm_gres, "", 0, 0,
-     "GPUs of each rank of a drift job: gpu:COUNT or gpu:TYPE:COUNT; empty: none."},
+     "GPUs of each rank of a drift job, and of a capture: gpu:COUNT or gpu:TYPE:COUNT; empty: none."},
     {"slurm.nodes", &S::slurm_nodes, "", 0, 4'096,
      "Nodes over which the ranks of a drift job are spread; 0: Slurm chooses."},
     {"slurm.cpus_per_rank", &S::slurm_cpus_per_rank, "", 1, 1'024, "Processors of each rank."},
@@ -242,13 +242,14 @@ const SettingSpec kSpecs[] = {
      "Time limit of one submission, in whole minutes; at the limit the job is submitted again when it got "
      "further. 0: jobs.wall_limit_s."},
     {"slurm.template", &S::slurm_template, "", 0, 0,
-     "Template of the batch script (docs/operations.md has its variables); empty: the shipped one."},
+     "Template of the batch script (docs/slurm.md has its variables); empty: the shipped one."},
     {"slurm.poll_ms", &S::slurm_poll_ms, "ms", 50, 600'000,
      "Between two looks at Slurm's queue, one for all jobs together."},
     {"slurm.queue_limit", &S::slurm_queue_limit, "", 1, 100'000,
      "Jobs of this daemon at Slurm at once; more wait in the daemon."},
     {"slurm.resubmissions", &S::slurm_resubmissions, "", 0, 100,
-     "How often a job is submitted again after a node failed, it was preempted, or its time limit ended it."},
+     "How often in a row a job that gets no further begins again after its node failed or it was preempted; "
+     "beginnings by Slurm itself count too."},
     {"slurm.away_s", &S::slurm_away_s, "s", 1, kYear_s,
      "How long Slurm's controller may be unreachable before jobs that wait for it end with an error."},
 

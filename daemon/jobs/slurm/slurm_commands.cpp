@@ -157,7 +157,8 @@ schema::Result<std::string> SlurmCommands::find(std::string_view program) const 
 schema::Result<CommandEnd> SlurmCommands::run(std::string_view program,
                                               const std::vector<std::string>& words) const {
   Command command;
-  command.argv.push_back(TRY(find(program)));
+  auto path = TRY(find(program));
+  command.argv.push_back(std::move(path));
   command.argv.insert(command.argv.end(), words.begin(), words.end());
   command.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"};
   if (!access_.conf_file.empty()) command.environment.push_back("SLURM_CONF=" + access_.conf_file.string());
