@@ -246,6 +246,10 @@ class Cluster:
         self.head.process.kill()
         self.head.process.wait()
 
+    def end_controller(self):
+        self.head.process.terminate()
+        self.head.process.wait(60)
+
     def stop_controller(self):
         """The controller answers nobody until `continue_controller`, as one whose network is away."""
         self.head.process.send_signal(signal.SIGSTOP)

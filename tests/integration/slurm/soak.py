@@ -40,6 +40,7 @@ REASONS = (
 
 class Faults(threading.Thread):
     """Does something to the cluster, a job or the daemon every few seconds, until it is stopped; then mends everything."""
+    killed_share = 0.5  # of the times that the controller is started again
 
     def __init__(self, world, seed):
         super().__init__(daemon=True)
@@ -142,7 +143,11 @@ class Faults(threading.Thread):
 
     def restart_controller(self):
         self.note("controller killed", *(job["id"] for job in self.ours()))
-        self.world.cluster.kill_controller()
+        # Ended in order it saves its state; killed, it may forget its newest jobs and give their numbers again.
+        if self.random.random() < self.killed_share:
+            self.world.cluster.kill_controller()
+        else:
+            self.world.cluster.end_controller()
         self.done.wait(self.random.uniform(0, 3))
         self.world.cluster.start_controller()
         return self.note("controller killed", *(job["id"] for job in self.ours()))
