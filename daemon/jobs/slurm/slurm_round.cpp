@@ -332,7 +332,7 @@ void SlurmJobs::submit(Job& job) {
     return;
   }
   const auto& error = id.error();
-  if (error.code == ErrorCode::invalid_argument || error.code == ErrorCode::not_found) return end(job, error);
+  if (error.code == ErrorCode::invalid_argument) return end(job, error);
   // Too many jobs there, or nobody can say whether it was taken: the next look at the queue tells.
   full_reason_ = error.describe();
   job.wait_reason = full_reason_;
