@@ -1,12 +1,14 @@
 #include "daemon/pipeline/pipeline.hpp"
 
 #include <atomic>
+#include <deque>
 #include <list>
 
 #include "daemon/net/url.hpp"
 #include "daemon/pipeline/coordinator.hpp"
 #include "daemon/pipeline/loop.hpp"
 #include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/read/job_views.hpp"
 #include "daemon/pipeline/read/lists.hpp"
 #include "daemon/pipeline/read/plan.hpp"
 #include "daemon/pipeline/read/promotion_lists.hpp"
@@ -27,6 +29,7 @@ namespace {
 
 using schema::ErrorCode;
 
+constexpr std::size_t kLookers = 8;              ///< so many engines of guards are looked at at the same time
 constexpr std::int64_t kIdleUs = 3'600'000'000;  ///< the helper thread has no timer
 
 /// Who listens. Callbacks run under the lock, so that none runs after its subscription's end.
@@ -79,7 +82,9 @@ class PipelineImpl final : public Pipeline {
             std::move(parts.router_mark)),
         settings_(parts.settings),
         lists_(runner_, settings_.blackouts),
-        coordinator_(world(std::move(parts))) {}
+        coordinator_(world(std::move(parts))) {
+    for (std::size_t i = 0; i < kLookers; ++i) lookers_.emplace_back(threaded_);
+  }
 
   ~PipelineImpl() override { stop(); }
 
@@ -88,7 +93,8 @@ class PipelineImpl final : public Pipeline {
       post([this, done = std::move(done)] { coordinator_.job_done(done); });
     });
     if (threaded_) helper_.run([] { return kIdleUs; });
-    if (threaded_) looker_.run([] { return kIdleUs; });
+    for (auto& looker : lookers_)
+      if (threaded_) looker.run([] { return kIdleUs; });
     auto started = coordinator_.start();
     if (started && threaded_) loop_.run([this] { return coordinator_.tick(); });
     return started;
@@ -99,7 +105,7 @@ class PipelineImpl final : public Pipeline {
     runner_.on_done({});
     loop_.stop();
     helper_.stop();
-    looker_.stop();
+    for (auto& looker : lookers_) looker.stop();
   }
 
   void router_replaced(route::RouterLoss loss, std::function<void()> recorded) override {
@@ -198,6 +204,21 @@ class PipelineImpl final : public Pipeline {
     return view_found(store_, "block", id, store::find_block, block_view);
   }
 
+  schema::Result<View> cancel_job(const std::string& actor, const std::string& id,
+                                  const std::string& reason) override {
+    TRY(on_loop<void>([&] { return people::cancel_job(context(), actor, id, reason); }));
+    return job(id, false);
+  }
+  schema::Result<View> job(const std::string& id, bool with_folder) override {
+    return store_.read([&](store::Reader& reader) { return job_view(reader, runner_, id, with_folder); });
+  }
+  schema::Result<Page> jobs(const JobFilter& filter, const PageRequest& page) override {
+    return store_.read([&](store::Reader& reader) { return job_page(reader, runner_, filter, page); });
+  }
+  schema::Result<View> job_log(const JobLogRequest& request) override {
+    return look_up(store_, job_log_view, request);
+  }
+
   schema::Result<View> contract(const std::string& name) override {
     const bool digest = name.starts_with("sha256:");
     return view_found(store_, "contract", name, digest ? store::find_contract : store::find_contract_by_name,
@@ -229,12 +250,13 @@ class PipelineImpl final : public Pipeline {
     return look_up(store_, report_view, id, stage);
   }
 
-  schema::Result<View> what_if(const std::string& id, std::string_view text) override {
+  schema::Result<View> what_if(const std::string& id, std::string_view text,
+                               const std::stop_token& stop) override {
     const auto report = schema::parse_contract(text, "contract");
     if (!report.contract) {
       return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "contract"));
     }
-    return pipeline::what_if(store_, id, *report.contract);
+    return pipeline::what_if(store_, id, *report.contract, stop);
   }
 
   schema::Result<Page> contracts(const PageRequest& page) override {
@@ -309,8 +331,10 @@ class PipelineImpl final : public Pipeline {
         .offload = [this](std::function<void()> work,
                           std::function<void()> then) { offload(helper_, std::move(work), std::move(then)); },
         .health = std::move(health),
-        .look = [this](std::function<void()> work,
-                       std::function<void()> then) { offload(looker_, std::move(work), std::move(then)); },
+        .look =
+            [this](std::function<void()> work, std::function<void()> then) {
+              offload(idlest_looker(), std::move(work), std::move(then));
+            },
         .probe = std::move(probe),
         .identify = std::move(identify),
         .rescore = std::move(rescore),
@@ -349,8 +373,15 @@ class PipelineImpl final : public Pipeline {
     return jobs::rescore_next(kept, reference, served, settings_.outgoing);
   }
 
-  /// One work at a time on each helper: evaluations of several models queue behind each other, and so do
-  /// looks at engines.
+  /// In turn, but for those behind an engine that hangs. The loop alone asks.
+  Loop& idlest_looker() {
+    auto* idlest = &lookers_[next_looker_++ % kLookers];
+    for (auto& looker : lookers_)
+      if (looker.queued() < idlest->queued()) idlest = &looker;
+    return *idlest;
+  }
+
+  /// One work at a time on each helper: evaluations of several models queue behind each other.
   void offload(Loop& helper, std::function<void()> work, std::function<void()> then) {
     if (!threaded_) {
       work();
@@ -429,7 +460,8 @@ class PipelineImpl final : public Pipeline {
   PromotionLists lists_;
   Loop loop_{threaded_};
   Loop helper_{threaded_};
-  Loop looker_{threaded_};  ///< for looks at the engines of guards, which may hang
+  std::deque<Loop> lookers_;  ///< for looks at the engines of guards, which may hang
+  std::size_t next_looker_ = 0;
   Coordinator coordinator_;
 };
 
@@ -453,6 +485,8 @@ ServiceFigures PipelineImpl::figures() {
     for (const auto& row : open) figures.promotions_by_state[std::string(store::to_string(row.state))] += 1;
     const auto names = TRY(store::list_models(reader, "", 10'000));
     figures.models = names.size();
+    auto jobs = TRY(count_jobs(reader, runner_));
+    figures.jobs = std::move(jobs);
     return {};
   });
   figures.jobs_running = runner_.running();

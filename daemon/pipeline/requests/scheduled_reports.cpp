@@ -55,11 +55,11 @@ schema::Result<void> ScheduledReports::look() {
   if (!next || *next * kSecond > now_us) return {};
   const auto due =
       schedule::decide_due(when_->cron, when_->zone, *next, now_us / kSecond, schedule::Misfire::skip, 0);
-  make(due.fire_s * kSecond, *last_us_);
+  put_report(due.fire_s * kSecond, *last_us_);
   return {};
 }
 
-void ScheduledReports::make(std::int64_t report_us, std::int64_t last_us) {
+void ScheduledReports::put_report(std::int64_t report_us, std::int64_t last_us) {
   making_ = true;
   const auto since_us = std::max(last_us, report_us - kMaxReportUs);
   auto digest = std::make_shared<schema::Result<std::string>>();

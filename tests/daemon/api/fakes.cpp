@@ -29,6 +29,16 @@ constexpr const char* kWebhook =
     R"({"name":"m","url":"http://127.0.0.1:1/","events":[],"disabled":null,"pending":1,"delivered":0,)"
     R"("failed":0,"dropped":0,"last_error":""})";
 
+std::string job_json(const std::string& id, bool with_folder = false) {
+  return fmt::format(
+      R"({{"id":"{}","promotion":"pr-1","model":"m","stage":"offline-numeric","attempt":1,"name":"drift",)"
+      R"("kind":"drift","state":"running","place":{{"runner":"slurm","remote":"1234","state":"queued",)"
+      R"("reason":"Priority","nodes":""}},"progress":{{"done":1,"total":2,"unit":"rows","text":"half"}},)"
+      R"("cancel":null,"created_us":1,"ended_us":null,"error":null,"digests":{{"train":"{}"}},"wall_ms":null,)"
+      R"("logs":["log"]{}}})",
+      id, kDigest, with_folder ? R"(,"folder":"/jobs/1")" : "");
+}
+
 View named(const std::string& name, std::string json) {
   return {name, 1, true, std::move(json)};
 }
@@ -137,6 +147,23 @@ Result<View> FakeService::lift_block(const std::string& actor, const std::string
                                      const std::string& reason) {
   return changed(actor, fmt::format("lift_block {} {}", block, reason), named(block, kBlock));
 }
+Result<View> FakeService::cancel_job(const std::string& actor, const std::string& job,
+                                     const std::string& reason) {
+  return changed(actor, fmt::format("cancel_job {} {}", job, reason), named(job, job_json(job)));
+}
+Result<View> FakeService::job(const std::string& id, bool with_folder) {
+  return known(id, "job-1", named(id, job_json(id, with_folder)));
+}
+Result<Page> FakeService::jobs(const pipeline::JobFilter& filter, const pipeline::PageRequest&) {
+  job_filter = filter;
+  return Page{{named("job-1", job_json("job-1"))}, {}};
+}
+Result<View> FakeService::job_log(const pipeline::JobLogRequest& request) {
+  log_request = request;
+  return known(request.job, "job-1",
+               named(request.job, R"({"job":"job-1","file":"log","files":["log"],"from":0,"next":5,"size":5,)"
+                                  R"("text":"done\n","ended":true})"));
+}
 Result<Page> FakeService::blocks(const pipeline::PageRequest&) {
   return Page{{named("bl-1", kBlock)}, {}};
 }
@@ -158,7 +185,8 @@ Result<View> FakeService::promotion(const std::string& asked) {
     return fail(ErrorCode::not_found, fmt::format("there is no promotion '{}'", asked));
   return named(asked, promotion_json(asked, state));
 }
-Result<View> FakeService::what_if(const std::string& id, std::string_view text) {
+Result<View> FakeService::what_if(const std::string& id, std::string_view text, const std::stop_token& stop) {
+  if (during_what_if) during_what_if(stop);
   if (text.empty()) return schema::fail(ErrorCode::invalid_document, "the contract is empty");
   return View{id, 0, false, R"({"promotion":"pr-1","stages":[],"verdict":"pass"})"};
 }
@@ -211,6 +239,7 @@ Result<pipeline::Outcome> FakeService::outcome(const std::string& asked) {
 pipeline::ServiceFigures FakeService::figures() {
   pipeline::ServiceFigures figures;
   figures.promotions_by_state = {{"running", 1}, {"succeeded", 2}};
+  figures.jobs = {{{"slurm", "queued"}, 3}};
   figures.models = 1;
   return figures;
 }
