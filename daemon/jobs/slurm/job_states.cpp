@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <utility>
 
 namespace driftgate::jobs {
@@ -75,17 +76,28 @@ JobStep at_time_limit(const JobFacts& facts) {
   return failure(
       ErrorCode::deadline_exceeded,
       fmt::format("Slurm's job {} reached its time limit {}and had measured no further chunk; raise "
-                  "slurm.time_limit_s",
+                  "slurm.time_limit_s, or jobs.wall_limit_s where that is 0",
                   facts.id, limit));
+}
+
+bool is_near_limit(const QueuedJob& job) {
+  return job.limit_s > 0 && job.used_s + kNearLimit_s >= job.limit_s;
+}
+
+/// Whether its script was ended by SIGTERM or SIGKILL, or says that srun's ranks were.
+bool was_killed(const QueuedJob& job) {
+  constexpr int kBySignal = 128;
+  const auto kills = [](int signal) { return signal == SIGTERM || signal == SIGKILL; };
+  return kills(job.signal) || (job.exit_code > kBySignal && kills(job.exit_code - kBySignal));
 }
 
 JobStep after_failure(const JobFacts& facts) {
   const auto& job = *facts.known;
-  if (job.exit_code == kStoppedEarly) {
-    const bool near = job.limit_s > 0 && job.used_s + kNearLimit_s >= job.limit_s;
-    return near ? at_time_limit(facts) : again(facts, "a signal that told it to stop");
-  }
+  if (job.exit_code == kStoppedEarly)
+    return is_near_limit(job) ? at_time_limit(facts) : again(facts, "a signal that told it to stop");
   if (facts.folder_full) return full(facts);
+  // Slurm warns before the limit, and who does not stop in order, or in time, is killed by it.
+  if (was_killed(job) && is_near_limit(job)) return at_time_limit(facts);
   // The worker before it was still alive on a node that Slurm had given up.
   if (job.exit_code == kCannotWrite && facts.output.find("held by a live process") != std::string::npos)
     return again(facts, "its folder locked by the worker before it");

@@ -135,6 +135,21 @@ TEST_CASE("a worker that stopped in order is judged by how near its time limit w
   CHECK(next_step(facts).kind == Kind::submit);
 }
 
+TEST_CASE("a job that was killed just before its time limit has reached it") {
+  for (const auto& [exit_code, signal] : {std::pair(0, 15), std::pair(0, 9), std::pair(143, 0), std::pair(137, 0)}) {
+    auto facts = ended("FAILED");
+    facts.known->exit_code = exit_code;
+    facts.known->signal = signal;
+    facts.known->limit_s = 3'600;
+    facts.known->used_s = 3'545;
+    check_fails(facts, ErrorCode::deadline_exceeded, "time limit of 3600 s");
+    facts.further = true;
+    CHECK(next_step(facts).kind == Kind::submit);
+    facts.known->used_s = 600;  // something else killed it
+    check_fails(facts, ErrorCode::internal, "Slurm's job 12");
+  }
+}
+
 TEST_CASE("a failure quotes the exit status and the last words") {
   auto facts = ended("FAILED");
   facts.known->exit_code = 127;

@@ -145,8 +145,9 @@ TEST_CASE("sbatch's words say who the job is and what it needs") {
   rescore.kind = JobKind::rescore;
   const auto plain = sbatch_words(rescore, "/j", {.gres = "gpu:2", .nodes = 2});
   CHECK(has(plain, "--nodes=1"));
-  CHECK(has(plain, "--time=60"));
-  CHECK(has(plain, "--signal=B:TERM@60"));
+  CHECK(has(plain, "--time=61"));  // the job's own limit comes first
+  CHECK(std::ranges::none_of(plain, [](const auto& word) { return word.starts_with("--signal"); }));
+  CHECK(has(sbatch_words(drift_job("p/s/1/drift", 1), "/j", {}), "--signal=B:TERM@60"));
   CHECK_FALSE(has(plain, "--gpus-per-task=2"));
 }
 
