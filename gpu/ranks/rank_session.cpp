@@ -98,7 +98,7 @@ Result<RankSession> RankSession::start(const SessionRequest& request) {
   auto job = TRY(open_mpi(request.timeout));
   out.job_ = std::move(job);
   // From here on the other processes must be told of an error: `measure` returns it.
-  auto device = device_of_process(request.device, local_rank());
+  auto device = device_of_process(request.device, has_own_devices() ? 0 : local_rank());
   if (device) {
     out.devices_ = {*device};
   } else {
