@@ -70,6 +70,18 @@ JobStep again(const JobFacts& facts, std::string_view why) {
                   facts.id, why, facts.stalled + 1, facts.resubmissions));
 }
 
+/// Of a job that Slurm holds back for good.
+JobStep release(const JobFacts& facts) {
+  if (facts.stalled < facts.resubmissions) return {Kind::replace};
+  const auto& why = facts.known->reason.empty() ? facts.known->state : facts.known->reason;
+  auto step = failure(ErrorCode::unavailable,
+                      fmt::format("Slurm holds its job {} back: {}; ask scontrol show job {} and the logs of "
+                                  "its node",
+                                  facts.id, why, facts.id));
+  step.kind = Kind::cancel_and_fail;
+  return step;
+}
+
 JobStep at_time_limit(const JobFacts& facts) {
   if (facts.further) return {Kind::submit};
   const auto limit = facts.known->limit_s > 0 ? fmt::format("of {} s ", facts.known->limit_s) : std::string();
@@ -93,6 +105,8 @@ bool was_killed(const QueuedJob& job) {
 
 JobStep after_failure(const JobFacts& facts) {
   const auto& job = *facts.known;
+  if (!facts.lost_rank.empty())
+    return again(facts, fmt::format("the loss of one of its ranks ({})", facts.lost_rank));
   if (job.exit_code == kStoppedEarly)
     return is_near_limit(job) ? at_time_limit(facts) : again(facts, "a signal that told it to stop");
   if (facts.folder_full) return full(facts);
@@ -164,6 +178,15 @@ bool is_held_back(const QueuedJob& job) {
   return phase_of(job.state) == Phase::queued && (job.restarts > 0 || job.reason == "BeginTime");
 }
 
+/// Whether Slurm holds the job back for good after a beginning that failed: nothing but a person's release,
+/// or another submission, would begin it. A job that a person holds is that person's to release.
+bool is_held_for_good(const QueuedJob& job) {
+  if (job.state == "REQUEUE_HOLD" || job.state == "SPECIAL_EXIT") return true;
+  auto reason = job.reason;
+  std::ranges::replace(reason, '_', ' ');
+  return phase_of(job.state) == Phase::queued && reason.find("requeued held") != std::string::npos;
+}
+
 bool needs_folder(const JobFacts& facts) {
   if (!facts.submitted) return false;
   return !facts.known || !is_alive(phase_of(facts.known->state)) || is_held_back(*facts.known);
@@ -176,6 +199,7 @@ JobStep next_step(const JobFacts& facts) {
     if (facts.cancelled) return {Kind::cancel};
     // Slurm tries for ten minutes and more to start a job whose output file it cannot make.
     if (facts.folder_full && is_held_back(*facts.known)) return {Kind::cancel_and_fail, full(facts).error};
+    if (is_held_for_good(*facts.known)) return release(facts);
     if (facts.stalled <= facts.resubmissions) return {};
     return {Kind::cancel_and_fail,
             schema::Error{ErrorCode::unavailable,
