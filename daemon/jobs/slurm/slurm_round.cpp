@@ -161,29 +161,35 @@ void SlurmJobs::look_at_queue() {
   }
   if (look_for_strays_) cancel_strays(*queue);
   cancel_unwanted(*queue);
-  if (cancels_.empty()) return;
-  const auto gone = commands_.cancel({cancels_.begin(), cancels_.end()});
+  cancel_at_slurm(*queue);
+}
+
+/// Only what the queue shows under number and folder: a controller that lost its newest state in a crash gives
+/// the same numbers to other jobs.
+void SlurmJobs::cancel_at_slurm(const std::vector<QueuedJob>& queue) {
+  std::vector<std::string> ids;
+  for (const auto& seen : queue) {
+    if (cancels_.contains({seen.id, seen.folder})) ids.push_back(seen.id);
+  }
+  const auto gone = commands_.cancel(ids);
   if (!gone)
-    return log("warn",
-               fmt::format("cannot cancel {} jobs at Slurm: {}", cancels_.size(), gone.error().describe()));
+    return log("warn", fmt::format("cannot cancel {} jobs at Slurm: {}", ids.size(), gone.error().describe()));
   cancels_.clear();
   forgotten_.clear();
 }
 
-/// Jobs of folders that were deleted, and jobs that stay though their result is there. Slurm's numbers alone
-/// would not do: a controller that lost its state gives them to other jobs.
+/// Jobs of folders that were deleted, and jobs that stay though their result is there.
 void SlurmJobs::cancel_unwanted(const std::vector<QueuedJob>& queue) {
   std::map<std::string, Clock::time_point> still;
   for (const auto& seen : queue) {
     if (!is_alive(phase_of(seen.state))) continue;
-    if (forgotten_.contains(seen.folder)) cancels_.insert(seen.id);
+    if (forgotten_.contains(seen.folder)) cancels_.insert({seen.id, seen.folder});
     const auto finished = finished_.find(seen.folder);
     if (finished == finished_.end()) continue;
     still.insert(*finished);
-    if (Clock::now() - finished->second >= options_.linger) cancels_.insert(seen.id);
+    if (Clock::now() - finished->second >= options_.linger) cancels_.insert({seen.id, seen.folder});
   }
   finished_ = std::move(still);
-  if (cancels_.empty()) forgotten_.clear();
 }
 
 /// Jobs that run go on without the controller, and their results come by their folders.
@@ -266,7 +272,7 @@ void SlurmJobs::choose_submission(Job& job, const std::vector<QueuedJob>& queue)
     });
     if (seen == queue.end()) continue;
     const bool lives = is_alive(phase_of(seen->state));
-    if (one.superseded && lives) cancels_.insert(one.id);
+    if (one.superseded && lives) cancels_.insert({one.id, seen->folder});
     if (one.superseded) continue;
     if (lives) alive.emplace_back(&*seen, &one);
     if (&one == newest(job.record)) job.known = *seen;
@@ -276,7 +282,7 @@ void SlurmJobs::choose_submission(Job& job, const std::vector<QueuedJob>& queue)
   });
   if (!alive.empty()) {
     job.known = *alive.front().first;
-    for (std::size_t i = 1; i < alive.size(); ++i) cancels_.insert(alive[i].first->id);
+    for (std::size_t i = 1; i < alive.size(); ++i) cancels_.insert({alive[i].first->id, alive[i].first->folder});
     for (auto& one : job.record.submissions) {
       const bool later = &one > alive.front().second;
       const bool doubled = std::ranges::any_of(alive, [&](const auto& item) { return item.second == &one; });
@@ -347,15 +353,15 @@ void SlurmJobs::act(Job& job) {
       submit(job);
       break;
     case Kind::replace:
-      cancels_.insert(job.known->id);
+      cancels_.insert({job.known->id, job.folder.path().string()});
       for (auto& one : job.record.submissions) one.superseded = one.superseded || one.id == job.known->id;
       submit(job);
       break;
     case Kind::cancel:
-      cancels_.insert(job.known->id);
+      cancels_.insert({job.known->id, job.folder.path().string()});
       break;
     case Kind::cancel_and_fail:
-      cancels_.insert(job.known->id);
+      cancels_.insert({job.known->id, job.folder.path().string()});
       end(job, std::move(step.error));
       break;
     case Kind::fail:
@@ -472,7 +478,7 @@ void SlurmJobs::cancel_strays(const std::vector<QueuedJob>& queue) {
   for (const auto& seen : queue) {
     if (!is_alive(phase_of(seen.state)) || !is_stray(seen)) continue;
     log("info", fmt::format("cancelling job {} at Slurm, which nobody waits for: {}", seen.id, seen.comment));
-    cancels_.insert(seen.id);
+    cancels_.insert({seen.id, seen.folder});
   }
 }
 

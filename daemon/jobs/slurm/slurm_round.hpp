@@ -40,6 +40,8 @@ class SlurmJobs {
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// Number and folder: a number alone may be another job's.
+  using Cancel = std::pair<std::string, std::string>;
   /// Of a job that Slurm does not take, for a reason that may pass.
   struct Refusal {
     Clock::time_point since{}, next_try{};
@@ -69,6 +71,7 @@ class SlurmJobs {
   void submit(Job& job);
   void refused(Job& job, const schema::Error& error);
   void cancel_unwanted(const std::vector<QueuedJob>& queue);
+  void cancel_at_slurm(const std::vector<QueuedJob>& queue);
   [[nodiscard]] schema::Result<void> prepare_folder(const Job& job) const;
   void begin(Job& job, const std::string& id, bool doubled) const;
   void cancel_strays(const std::vector<QueuedJob>& queue);
@@ -85,7 +88,7 @@ class SlurmJobs {
   const SlurmRunnerOptions& options_;
   SlurmCommands commands_;
   std::list<Job> jobs_;              ///< in the order in which they came
-  std::set<std::string> cancels_;    ///< numbers at Slurm that are to go, of the look that is under way
+  std::set<Cancel> cancels_;         ///< jobs at Slurm that are to go
   std::set<std::string> forgotten_;  ///< folders whose jobs at Slurm are to go
   std::map<std::string, Clock::time_point>
       finished_;  ///< folders of jobs with a result, and when it was seen
