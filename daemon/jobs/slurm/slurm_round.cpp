@@ -164,8 +164,8 @@ void SlurmJobs::look_at_queue() {
   cancel_at_slurm(*queue);
 }
 
-/// Only what the queue shows under number and folder: a controller that lost its newest state in a crash gives
-/// the same numbers to other jobs.
+/// Only what the queue shows under number and folder: a controller that lost its newest state in a crash
+/// gives the same numbers to other jobs.
 void SlurmJobs::cancel_at_slurm(const std::vector<QueuedJob>& queue) {
   std::vector<std::string> ids;
   for (const auto& seen : queue) {
@@ -173,7 +173,8 @@ void SlurmJobs::cancel_at_slurm(const std::vector<QueuedJob>& queue) {
   }
   const auto gone = commands_.cancel(ids);
   if (!gone)
-    return log("warn", fmt::format("cannot cancel {} jobs at Slurm: {}", ids.size(), gone.error().describe()));
+    return log("warn",
+               fmt::format("cannot cancel {} jobs at Slurm: {}", ids.size(), gone.error().describe()));
   cancels_.clear();
   forgotten_.clear();
 }
@@ -282,7 +283,8 @@ void SlurmJobs::choose_submission(Job& job, const std::vector<QueuedJob>& queue)
   });
   if (!alive.empty()) {
     job.known = *alive.front().first;
-    for (std::size_t i = 1; i < alive.size(); ++i) cancels_.insert({alive[i].first->id, alive[i].first->folder});
+    for (std::size_t i = 1; i < alive.size(); ++i)
+      cancels_.insert({alive[i].first->id, alive[i].first->folder});
     for (auto& one : job.record.submissions) {
       const bool later = &one > alive.front().second;
       const bool doubled = std::ranges::any_of(alive, [&](const auto& item) { return item.second == &one; });
