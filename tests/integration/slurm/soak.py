@@ -27,7 +27,7 @@ REASONS = (
     ("cancelled", r"Slurm's job (\d+) was cancelled", ("cancel",)),
     ("time limit", r"Slurm's job (\d+) reached its time limit", ("time limit",)),
     ("began too often", r"Slurm's job (\d+) ended with .* measured nothing more",
-     ("node", "requeue", "preempt", "controller killed", "time limit")),
+     ("worker killed", "node", "requeue", "preempt", "controller killed", "time limit")),
     ("began too often", r"Slurm began the job (\d+) \d+ times", ("node", "requeue", "preempt", "controller killed")),
     ("killed", r"Slurm's job (\d+) (?:was ended by signal 9|failed with exit status 137)",
      ("worker killed", "node", "requeue", "preempt")),
