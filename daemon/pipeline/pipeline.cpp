@@ -90,7 +90,8 @@ class PipelineImpl final : public Pipeline {
 
   schema::Result<void> start() override {
     runner_.on_done([this](jobs::JobDone done) {
-      post([this, done = std::move(done)] { coordinator_.job_done(done); });
+      auto kept = files_to_keep(done);
+      post([this, done = std::move(done), kept = std::move(kept)] { coordinator_.job_done(done, kept); });
     });
     if (threaded_) helper_.run([] { return kIdleUs; });
     for (auto& looker : lookers_)
@@ -210,13 +211,20 @@ class PipelineImpl final : public Pipeline {
     return job(id, false);
   }
   schema::Result<View> job(const std::string& id, bool with_folder) override {
-    return store_.read([&](store::Reader& reader) { return job_view(reader, runner_, id, with_folder); });
+    const auto row = TRY(look_up(store_, store::get_job, id));
+    const auto logs = files_.call_within<std::vector<std::string>>(
+        kFolderPatience, [dir = row.dir] { return jobs::JobFolder(dir).printed(); });
+    return job_view(row, runner_, logs.value_or(std::vector<std::string>{}), with_folder);
   }
   schema::Result<Page> jobs(const JobFilter& filter, const PageRequest& page) override {
     return store_.read([&](store::Reader& reader) { return job_page(reader, runner_, filter, page); });
   }
   schema::Result<View> job_log(const JobLogRequest& request) override {
-    return look_up(store_, job_log_view, request);
+    const auto row = TRY(look_up(store_, store::get_job, request.job));
+    auto view = files_.call_within<View>(kFolderPatience, [row, request] { return job_log_view(row, request); });
+    if (!view && view.error().code == ErrorCode::unavailable)
+      return schema::wrap(view.error(), fmt::format("the folder of job {} cannot be read now", row.id));
+    return view;
   }
 
   schema::Result<View> contract(const std::string& name) override {

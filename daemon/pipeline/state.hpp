@@ -84,6 +84,7 @@ struct Facts {
   const ModelState* model = nullptr;  ///< null when the model is not known yet
   std::int64_t now_us = 0;
   const Settings& settings;
+  jobs::JobRunner* runner = nullptr;  ///< says where jobs are that end with their stage; null: nobody does
 };
 
 }  // namespace driftgate::pipeline

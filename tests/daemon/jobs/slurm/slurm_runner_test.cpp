@@ -326,18 +326,22 @@ TEST_CASE("Slurm's own requeues of a job that gets no further are counted too") 
   FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
 }
 
-TEST_CASE("a failed job quotes its output, and a refused one Slurm's words") {
+TEST_CASE("a failed job quotes its worker, nothing else that was printed, and a refused one Slurm's words") {
   const FakeSlurm slurm;
   const TempFolder folder;
   Daemon daemon(slurm, folder);
   daemon.start();
   FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
-  std::ofstream(daemon.folder().file("slurm-1.out")) << "sh: 1: exec: /opt/driftgate: not found\n";
+  std::ofstream(daemon.folder().file("slurm-1.out")) << "+ export API_KEY=sesame\nAPI_KEY=sesame\n"
+                                                      "driftgate worker: the corpus is none\n"
+                                                      "srun: error: n1: task 0: Exited with exit code 127\n";
   slurm.set(1, "exit", "32512");
   slurm.set(1, "state", "FAILED");
   const auto done = daemon.wait();
   check_error(done, ErrorCode::internal, "exit status 127");
-  check_error(done, ErrorCode::internal, "/opt/driftgate: not found");
+  check_error(done, ErrorCode::internal,
+              "its last words: driftgate worker: the corpus is none\nsrun: error: n1: task 0: Exited");
+  CHECK(done.result.error->message.find("sesame") == std::string::npos);
   slurm.say("refuse", "sbatch: error: Batch job submission failed: Invalid partition name specified");
   daemon.start("pr-2/offline/1/drift");
   check_error(daemon.wait("pr-2/offline/1/drift"), ErrorCode::invalid_argument, "Invalid partition name");
