@@ -1,5 +1,6 @@
 #include "daemon/pipeline/pipeline.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <list>
@@ -106,7 +107,7 @@ class PipelineImpl final : public Pipeline {
     runner_.on_done({});
     loop_.stop();
     helper_.stop();
-    for (auto& looker : lookers_) looker.stop();
+    std::ranges::for_each(lookers_, &Loop::stop);
   }
 
   void router_replaced(route::RouterLoss loss, std::function<void()> recorded) override {

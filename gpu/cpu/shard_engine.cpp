@@ -42,12 +42,11 @@ void ShardEngine::pass1(const driftgate_batch& batch, const driftgate_shard& sha
   for_each_row(batch.rows, [&](std::uint64_t row, Thread& thread) {
     const KeptPart kept = row < slot.kept_rows ? slot.kept.at(row) : thread.spare.at(0);
     RowColumns columns = columns_of(batch, row, shard.first_column);
-    // Batches have few rows, and the row behind the last is usually the first of the next batch. Where there is
-    // none, fetching it does nothing.
+    // Batches have few rows, and the row behind the last is usually the first of the next batch. Where there
+    // is none, fetching it does nothing.
     columns.next_train = columns.train + batch.train.row_stride_bytes;
     columns.next_inf = columns.inf + batch.inf.row_stride_bytes;
-    thread.engine.pass1(columns,
-                        batch.tokens != nullptr ? batch.tokens + row : nullptr, kept, partials[row],
+    thread.engine.pass1(columns, batch.tokens != nullptr ? batch.tokens + row : nullptr, kept, partials[row],
                         top.subspan(row * places_, places_));
   });
 }

@@ -86,8 +86,8 @@ class Group {
     changes_.fetch_add(1, std::memory_order_release);
     changed_.notify_all();
   }
-  /// Looks for a short while whether `over` becomes true, without sleeping: the others are usually microseconds
-  /// behind, and to be woken takes about 50.
+  /// Looks for a short while whether `over` becomes true, without sleeping: the others are usually
+  /// microseconds behind, and to be woken takes about 50.
   template <typename Over>
   void watch(std::unique_lock<std::mutex>& lock, Over over) {
     for (int looks = 0; looks < kLooks && !over();) {

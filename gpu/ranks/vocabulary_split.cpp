@@ -115,8 +115,8 @@ class Split {
  private:
   /// The columns of this rank in the rows that are contiguous in both captures.
   void cut(Batch& batch, std::uint64_t row) {
-    const std::uint64_t count = std::min(
-        {most_rows_, train_.available(row), inf_.available(row), job_.rows.end - row});
+    const std::uint64_t count =
+        std::min({most_rows_, train_.available(row), inf_.available(row), job_.rows.end - row});
     const auto part = [&](driftgate_logits logits) {
       const std::uint64_t width = logits.row_stride_bytes / job_.train.vocabulary();
       logits.data = static_cast<const std::byte*>(logits.data) + columns_.begin * width;

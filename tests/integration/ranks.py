@@ -300,6 +300,11 @@ class Job:
         self.world.pids = [int(self.read(f"rank.{rank}")) for rank in range(self.processes)]
         return self.world.pids
 
+    def forget_progress(self):
+        """Ranks that share rows tell each other their progress once a batch, which here is all they have."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path("progress.jsonl"))
+
     def first_progress(self):
         return json.loads(self.read("progress.jsonl").splitlines()[0])
 
@@ -350,7 +355,7 @@ def a_killed_worker_goes_on_where_it_was():
             world.check_nothing_left()
             check(not os.path.exists(job.path("result.json")), "a killed worker writes no result")
             kept = job.chunks()
-            os.rename(job.path("progress.jsonl"), job.path("progress.first"))
+            job.forget_progress()
             # Damaged, and of another chunk: both are measured again.
             names = sorted(kept)
             with open(job.path("chunks/" + names[1]), "r+b") as file:
@@ -368,7 +373,7 @@ def a_killed_worker_goes_on_where_it_was():
             now = job.chunks()
             again = [name for name in names if now.get(name) != kept[name]]
             check(again == [names[1], names[4]], f"measured again: {again}, expected {names[1]} and {names[4]}")
-            os.rename(job.path("progress.jsonl"), job.path("progress.second"))
+            job.forget_progress()
             job.start(ranks)
             code, _, err = world.finish()
             check(code == 0, f"{ranks} {shard}: {code} {err}")

@@ -192,10 +192,11 @@ std::vector<std::string> sbatch_words(const JobSpec& spec, const std::string& jo
   };
   const auto minutes = time_limit_min(spec, resources);
   if (minutes > 0) {
-    // Slurm looks at limits every half minute: of a short one the worker must keep the most.
+    // Slurm looks at limits every half minute: of a short one the worker must keep the most. Ranks are warned
+    // themselves, since srun kills them when it is.
     words.push_back(fmt::format("--time={}", minutes));
-    words.push_back(
-        fmt::format("--signal=B:TERM@{}", std::clamp<std::int64_t>(minutes * 6, 1, kSignalLead_s)));
+    words.push_back(fmt::format("--signal={}TERM@{}", spec.ranks == 1 ? "B:" : "",
+                                std::clamp<std::int64_t>(minutes * 6, 1, kSignalLead_s)));
   }
   add("partition", resources.partition);
   add("account", resources.account);

@@ -107,7 +107,7 @@ void SlurmJobs::cancel(const std::string& key) {
 void SlurmJobs::forget(const std::string& prefix) {
   for (const auto& job : jobs_) {
     if (!job.spec.key.starts_with(prefix)) continue;
-    for (const auto& one : job.record.submissions) cancels_.push_back(one.id);
+    for (const auto& one : job.record.submissions) cancels_.push_back({one.id, job.folder.path().string()});
   }
   std::erase_if(jobs_, [&](const Job& job) { return job.spec.key.starts_with(prefix); });
   const auto start = job_folder_name(prefix);
@@ -116,7 +116,8 @@ void SlurmJobs::forget(const std::string& prefix) {
     const bool named = item.path().filename().string().starts_with(start);
     if (!named || !std::filesystem::exists(item.path() / kBatchFile, ignored)) continue;
     const auto record = read_submissions(JobFolder(item.path()));
-    if (record && !record->submissions.empty()) cancels_.push_back(record->submissions.back().id);
+    if (record && !record->submissions.empty())
+      cancels_.push_back({record->submissions.back().id, item.path().string()});
     std::filesystem::remove_all(item.path(), ignored);
   }
   // A submission that was never recorded is found by its folder, which is gone now.
@@ -194,10 +195,19 @@ void SlurmJobs::look_at_queue() {
     act(job);
   }
   if (look_for_strays_) cancel_strays(*queue);
-  if (cancels_.empty()) return;
-  const auto gone = commands_.cancel(cancels_);
+  cancel_at_slurm(*queue);
+}
+
+/// Only what the queue shows under number and folder: a controller that lost its newest state in a crash
+/// gives the same numbers to other jobs.
+void SlurmJobs::cancel_at_slurm(const std::vector<QueuedJob>& queue) {
+  std::vector<std::string> ids;
+  for (const auto& seen : queue) {
+    if (std::ranges::find(cancels_, Cancel{seen.id, seen.folder}) != cancels_.end()) ids.push_back(seen.id);
+  }
+  const auto gone = commands_.cancel(ids);
   if (gone) return cancels_.clear();
-  log("warn", fmt::format("cannot cancel {} jobs at Slurm: {}", cancels_.size(), gone.error().describe()));
+  log("warn", fmt::format("cannot cancel {} jobs at Slurm: {}", ids.size(), gone.error().describe()));
 }
 
 /// Jobs that run go on without the controller, and their results come by their folders.
@@ -263,7 +273,9 @@ void SlurmJobs::choose_submission(Job& job, const std::vector<QueuedJob>& queue)
   job.known.reset();
   std::vector<const QueuedJob*> alive;
   for (const auto& one : job.record.submissions) {
-    const auto seen = std::ranges::find(queue, one.id, &QueuedJob::id);
+    const auto seen = std::ranges::find_if(queue, [&](const QueuedJob& other) {
+      return other.id == one.id && other.folder == job.folder.path().string();
+    });
     if (seen == queue.end()) continue;
     if (is_alive(phase_of(seen->state))) alive.push_back(&*seen);
     if (one.id == job.record.submissions.back().id) job.known = *seen;
@@ -271,7 +283,7 @@ void SlurmJobs::choose_submission(Job& job, const std::vector<QueuedJob>& queue)
   std::ranges::sort(alive, {}, [](const QueuedJob* seen) {
     return std::pair(phase_of(seen->state) != SlurmPhase::running, number_of(seen->id));
   });
-  for (std::size_t i = 1; i < alive.size(); ++i) cancels_.push_back(alive[i]->id);
+  for (std::size_t i = 1; i < alive.size(); ++i) cancels_.push_back({alive[i]->id, alive[i]->folder});
   if (!alive.empty()) job.known = *alive.front();
   if (!alive.empty() || job.record.submissions.empty()) {
     job.ended_since.reset();
@@ -321,10 +333,10 @@ void SlurmJobs::act(Job& job) {
       submit(job);
       break;
     case Kind::cancel:
-      cancels_.push_back(job.known->id);
+      cancels_.push_back({job.known->id, job.folder.path().string()});
       break;
     case Kind::cancel_and_fail:
-      cancels_.push_back(job.known->id);
+      cancels_.push_back({job.known->id, job.folder.path().string()});
       end(job, std::move(step.error));
       break;
     case Kind::fail:
@@ -373,7 +385,7 @@ void SlurmJobs::submit(Job& job) {
     return;
   }
   const auto& error = id.error();
-  if (error.code == ErrorCode::invalid_argument || error.code == ErrorCode::not_found) return end(job, error);
+  if (error.code == ErrorCode::invalid_argument) return end(job, error);
   // Too many jobs there, or nobody can say whether it was taken: the next look at the queue tells.
   full_reason_ = error.describe();
   job.wait_reason = full_reason_;
@@ -408,7 +420,7 @@ void SlurmJobs::cancel_strays(const std::vector<QueuedJob>& queue) {
   for (const auto& seen : queue) {
     if (!is_alive(phase_of(seen.state)) || !is_stray(seen)) continue;
     log("info", fmt::format("cancelling job {} at Slurm, which nobody waits for: {}", seen.id, seen.comment));
-    cancels_.push_back(seen.id);
+    cancels_.push_back({seen.id, seen.folder});
   }
 }
 

@@ -36,6 +36,10 @@ class SlurmJobs {
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Cancel {
+    std::string id, folder;  ///< a number alone may be another job's
+    bool operator==(const Cancel&) const = default;
+  };
   struct Job {
     JobSpec spec;
     JobFolder folder;
@@ -58,6 +62,7 @@ class SlurmJobs {
   void submit(Job& job);
   [[nodiscard]] schema::Result<void> prepare_folder(const Job& job) const;
   void begin(Job& job, const std::string& id) const;
+  void cancel_at_slurm(const std::vector<QueuedJob>& queue);
   void cancel_strays(const std::vector<QueuedJob>& queue);
   [[nodiscard]] bool is_stray(const QueuedJob& seen) const;
   [[nodiscard]] JobFacts facts_of(Job& job) const;
@@ -72,7 +77,7 @@ class SlurmJobs {
   const SlurmRunnerOptions& options_;
   SlurmCommands commands_;
   std::list<Job> jobs_;               ///< in the order in which they came
-  std::vector<std::string> cancels_;  ///< numbers at Slurm that are to go
+  std::vector<Cancel> cancels_;       ///< jobs at Slurm that are to go
   std::optional<Clock::time_point> away_since_;
   std::string away_reason_;
   std::string full_reason_;  ///< why nothing more is submitted in this look; "" while it may be

@@ -56,8 +56,7 @@ void give_back(Context& context, const std::string& model, const std::string& ac
 /// tick before, as if they had not been made.
 void store_guards(Context& context);
 
-/// Writes the guard's row with entries; into memory when the COMMIT succeeded. Without entries the row is
-/// kept in memory for store_guards.
+/// Writes the guard's row with entries; into memory when the COMMIT succeeded.
 bool commit_guard(Context& context, LiveGuard& guard, store::GuardRow row,
                   const std::vector<schema::EntryDraft>& entries);
 /// The entries of alarms on clauses that were raised and have cleared; `what` is "traffic" or "rescoring".

@@ -90,12 +90,6 @@ void ask_identity(Context& context, LiveGuard& guard) {
 
 bool commit_guard(Context& context, LiveGuard& guard, store::GuardRow row,
                   const std::vector<schema::EntryDraft>& entries) {
-  // Without evidence there is nothing that must be durable with it: see store_guards.
-  if (entries.empty()) {
-    guard.row = std::move(row);
-    guard.unsaved = true;
-    return true;
-  }
   const auto done =
       context.commit_rows("guard", [&](store::Tx& tx, Entries& written) -> schema::Result<void> {
         for (const auto& entry : entries) TRY(add_entry(tx, written, entry));
@@ -113,6 +107,15 @@ bool commit_guard(Context& context, LiveGuard& guard, store::GuardRow row,
 }
 
 namespace {
+
+/// What a look has brought. Without evidence there is nothing that must be durable with it: see store_guards.
+bool keep_look(Context& context, LiveGuard& guard, store::GuardRow row,
+               const std::vector<schema::EntryDraft>& entries) {
+  if (!entries.empty()) return commit_guard(context, guard, std::move(row), entries);
+  guard.row = std::move(row);
+  guard.unsaved = true;
+  return true;
+}
 
 schema::EntryDraft raised(const Context& context, const LiveGuard& guard, const char* what, Action action,
                           std::string reason, EntryValue::Object figures) {
@@ -252,7 +255,7 @@ void use_answer(Context& context, LiveGuard& guard, const ProbeAnswered& answere
   GuardOrders orders = guard.orders;
   const auto entries = judge_probes(context, guard, probes, row, orders);
   row.probes = to_json(probes);
-  if (!commit_guard(context, guard, std::move(row), entries)) return;
+  if (!keep_look(context, guard, std::move(row), entries)) return;
   guard.probes = std::move(probes);
   act_if_ordered(context, guard, std::move(orders));
 }
@@ -311,7 +314,7 @@ void learn_identity(Context& context, LiveGuard& guard, const stages::Identity& 
   }
   auto row = guard.row;
   row.identity = to_json(identity);
-  if (commit_guard(context, guard, std::move(row), entries)) guard.identity = std::move(identity);
+  if (keep_look(context, guard, std::move(row), entries)) guard.identity = std::move(identity);
 }
 
 void use_identity(Context& context, LiveGuard& guard, const schema::Result<stages::Identity>& told) {
@@ -342,7 +345,7 @@ void use_identity(Context& context, LiveGuard& guard, const schema::Result<stage
                               {{"changes", changes_body(before)}}));
   }
   row.identity = to_json(identity);
-  if (!commit_guard(context, guard, std::move(row), entries)) return;
+  if (!keep_look(context, guard, std::move(row), entries)) return;
   guard.identity = std::move(identity);
   act_if_ordered(context, guard, std::move(orders));
 }

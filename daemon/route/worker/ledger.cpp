@@ -214,8 +214,10 @@ void Ledger::close_windows(const std::vector<std::pair<std::string, std::string>
   const std::lock_guard lock(mutex_);
   // A model at rest has a window only where it had requests: hundreds of empty ones would say no more than
   // one.
-  for (const auto& [model, stage_key] : routed)
-    if (!stage_key.empty()) open_window(model, models_[model], stage_key);
+  for (const auto& [model, stage_key] : routed) {
+    auto& state = models_[model];
+    if (!stage_key.empty()) open_window(model, state, stage_key);
+  }
   for (auto& [model, state] : models_) release(model, state, now);
   const bool none = std::ranges::all_of(models_, [](const auto& item) { return item.second.open.empty(); });
   if (none && !routed.empty()) {

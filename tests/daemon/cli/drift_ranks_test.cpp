@@ -51,14 +51,20 @@ TEST_CASE("ranks of one process report what one rank reports, and say how they s
   }
 }
 
-TEST_CASE("figures of single rows are written when the vocabulary is split and refused when rows are") {
+TEST_CASE(
+    "figures of single rows are written when the vocabulary is split, unless asked otherwise, and refused "
+    "when rows are") {
   TemporaryFolder folder;
   auto args = tiny(folder / "o.json");
   args.ranks = 2;
   args.rows_out = folder / "rows.safetensors";
+  args.shard = "rows";
   CHECK(cli::drift_command(args) == 4);
-  args.shard = "vocab";
-  CHECK(cli::drift_command(args) == 0);
+  for (const char* shard : {"auto", "vocab"}) {
+    args.shard = shard;
+    CHECK(cli::drift_command(args) == 0);
+    CHECK(read_json(folder / "o.json")["shard"]["mode"] == "vocab");
+  }
   const auto file = gpu::SafetensorsFile::open(args.rows_out);
   REQUIRE(file);
 }

@@ -79,8 +79,10 @@ TEST_CASE("long work fills its own threads and queue, is then refused, and keeps
   test::TestServer server([&](const Request& request) { return held.answer(request); },
                           {.worker_threads = 1, .long_threads = 2, .long_queue = 1});
   std::vector<Socket> clients;
-  for (int i = 0; i < 2; ++i) clients.push_back(test::connect_and_send(server.port(), get("/long")));
-  held.wait_running(2);
+  for (int i = 1; i <= 2; ++i) {
+    clients.push_back(test::connect_and_send(server.port(), get("/long")));
+    held.wait_running(i);
+  }
   // One of the next two finds the only place in the queue taken by the other.
   clients.push_back(test::connect_and_send(server.port(), get("/long")));
   clients.push_back(test::connect_and_send(server.port(), get("/long")));
@@ -105,8 +107,10 @@ TEST_CASE("an urgent request finds a thread while every worker is held") {
   test::TestServer server([&](const Request& request) { return held.answer(request); },
                           {.worker_threads = 2, .queue_limit = 1, .long_threads = 1});
   std::vector<Socket> clients;
-  for (int i = 0; i < 2; ++i) clients.push_back(test::connect_and_send(server.port(), get("/slow")));
-  held.wait_running(2);
+  for (int i = 1; i <= 2; ++i) {
+    clients.push_back(test::connect_and_send(server.port(), get("/slow")));
+    held.wait_running(i);
+  }
   clients.push_back(test::connect_and_send(server.port(), get("/slow")));  // waits in the queue
   CHECK(test::exchange(server.port(), get("/urgent"), "at once").ends_with("at once"));
   held.let_go();

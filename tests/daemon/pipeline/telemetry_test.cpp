@@ -108,13 +108,11 @@ TEST_CASE(
     "a canary's decision and windows of models at rest are one transaction, each entry of its promotion") {
   Models of;
   const auto id = of.canary();
-  const auto before = of.h.entries("", "").size();
   of.serve({"n", "m", "o"});
   of.tick();
   CHECK(of.commits == Names{"telemetry windows"});
   const auto points = of.h.view(id)["canary"]["exposed_requests"].get<int>();
   CHECK(points > 0);
-  CHECK(of.h.entries("", "").size() >= before);
   of.h.restart();
   CHECK(of.h.view(id)["canary"]["exposed_requests"] == points);
 }

@@ -104,7 +104,6 @@ TEST_CASE("a look at outages alone leaves out the engines that are well") {
   CHECK(engines().empty());
   const auto engine = bench.core.routes.find("tiny")->engine(Served::candidate);
   for (int i = 0; i < 3; ++i) engine->failed("connect", Engine::Time::clock::now());
-  engine->refused(Engine::Time::clock::now());
   REQUIRE(engines().size() == 1);
   CHECK(engines()[0]["url"] == sample_route().candidate->url);
 }

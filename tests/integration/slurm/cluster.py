@@ -57,8 +57,8 @@ SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 SlurmctldTimeout=30
 SlurmdTimeout={slurmd_timeout}
-BatchStartTimeout=10
-MessageTimeout=10
+BatchStartTimeout=120
+MessageTimeout=20
 KillWait={kill_wait}
 OverTimeLimit=0
 MinJobAge={min_job_age}

@@ -138,7 +138,7 @@ TEST_CASE("sbatch's words say who the job is and what it needs") {
        {"--parsable", "--export=NONE", "--requeue", "--open-mode=append", "--job-name=driftgate-drift",
         "--comment=driftgate/pr-1/offline/2/drift", "--chdir=/j/%a", "--output=slurm-%j.out", "--ntasks=4",
         "--nodes=2", "--cpus-per-task=3", "--gpus-per-task=2", "--mem-per-cpu=1366M", "--time=2",
-        "--signal=B:TERM@12", "--partition=gpu", "--account=team", "--qos=night", "--constraint=h100&ib"})
+        "--signal=TERM@12", "--partition=gpu", "--account=team", "--qos=night", "--constraint=h100&ib"})
     CHECK_MESSAGE(has(words, word), word);
   CHECK(words.back() == "/j/%a/batch.sh");
   auto rescore = drift_job("p/s/1/rescore", 1);
