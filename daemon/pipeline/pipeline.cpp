@@ -1,10 +1,14 @@
 #include "daemon/pipeline/pipeline.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <list>
 
+#include "daemon/jobs/job_folder.hpp"
 #include "daemon/net/url.hpp"
 #include "daemon/pipeline/coordinator.hpp"
 #include "daemon/pipeline/loop.hpp"
@@ -21,6 +25,7 @@
 #include "daemon/pipeline/requests/registry.hpp"
 #include "daemon/pipeline/requests/schedule_trial.hpp"
 #include "daemon/pipeline/routes.hpp"
+#include "daemon/store/jobs.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/engine_access.hpp"
 #include "schema/contract/contract.hpp"
@@ -32,6 +37,9 @@ using schema::ErrorCode;
 
 constexpr std::size_t kLookers = 8;              ///< so many engines of guards are looked at at the same time
 constexpr std::int64_t kIdleUs = 3'600'000'000;  ///< the helper thread has no timer
+
+/// How long an answer waits for a job's folder.
+constexpr std::chrono::milliseconds kFolderPatience{2'000};
 
 /// Who listens. Callbacks run under the lock, so that none runs after its subscription's end.
 class Listeners {
@@ -95,6 +103,7 @@ class PipelineImpl final : public Pipeline {
       post([this, done = std::move(done), kept = std::move(kept)] { coordinator_.job_done(done, kept); });
     });
     if (threaded_) helper_.run([] { return kIdleUs; });
+    if (threaded_) files_.run([] { return kIdleUs; });
     for (auto& looker : lookers_)
       if (threaded_) looker.run([] { return kIdleUs; });
     auto started = coordinator_.start();
@@ -107,6 +116,7 @@ class PipelineImpl final : public Pipeline {
     runner_.on_done({});
     loop_.stop();
     helper_.stop();
+    files_.stop();
     std::ranges::for_each(lookers_, &Loop::stop);
   }
 
@@ -469,6 +479,7 @@ class PipelineImpl final : public Pipeline {
   PromotionLists lists_;
   Loop loop_{threaded_};
   Loop helper_{threaded_};
+  Loop files_{threaded_};     ///< for looks into the folders of jobs, which may hang
   std::deque<Loop> lookers_;  ///< for looks at the engines of guards, which may hang
   std::size_t next_looker_ = 0;
   Coordinator coordinator_;

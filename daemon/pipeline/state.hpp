@@ -17,6 +17,10 @@
 #include "schema/contract/contract.hpp"
 #include "stages/canary/canary.hpp"
 
+namespace driftgate::jobs {
+class JobRunner;
+}
+
 namespace driftgate::pipeline {
 
 /// The stream state that holds the memory of all tests of a canary.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <boost/algorithm/string/replace.hpp>
+#include <boost/algorithm/string/split.hpp>
+#include <charconv>
 #include <utility>
 
 #include "daemon/base/read_file.hpp"
@@ -39,6 +41,17 @@ jobs::JobResult cancelled_result(const store::JobRow& job, std::int64_t wall_ms)
 
 std::string job_key(const store::StageKey& stage, std::string_view name) {
   return stage.text() + "/" + std::string(name);
+}
+
+std::optional<store::StageKey> stage_in(const std::string& key) {
+  std::vector<std::string> parts;
+  boost::split(parts, key, [](char c) { return c == '/'; });
+  if (parts.size() != 4) return std::nullopt;
+  store::StageKey stage{parts[0], parts[1], 0};
+  const auto& number = parts[2];
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), stage.attempt);
+  if (error != std::errc{} || job_key(stage, parts[3]) != key) return std::nullopt;
+  return stage;
 }
 
 schema::Result<StageJob> look_at_job(Context& context, const Live& live, std::string_view name,

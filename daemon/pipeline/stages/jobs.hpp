@@ -14,6 +14,9 @@ namespace driftgate::pipeline {
 /// "promotion/stage/attempt/name".
 [[nodiscard]] std::string job_key(const store::StageKey& stage, std::string_view name);
 
+/// The stage in such a key; nothing where it is none.
+[[nodiscard]] std::optional<store::StageKey> stage_in(const std::string& key);
+
 /// A job of the stage that runs, as stored.
 struct StageJob {
   store::JobRow row;
