@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/pipeline/read/schedule_report.hpp"
+#include "daemon/pipeline/read/schedules/schedule_report.hpp"
 #include "daemon/schedule/misfire.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/schedules.hpp"

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/auth/tokens.hpp"
-#include "daemon/pipeline/read/schedule_report.hpp"
+#include "daemon/pipeline/read/schedules/schedule_report.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/store/outbox.hpp"
 #include "daemon/store/registry/schedules.hpp"
