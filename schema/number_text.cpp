@@ -68,13 +68,12 @@ Result<double> parse_number_hex(std::string_view text) {
 }
 
 bool are_one_number(std::string_view text, std::string_view hex) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   if (hex.size() != 16) return false;
   std::uint64_t bits = 0;
   for (const char c : hex) {
-    const auto digit = kDigits.find(c);
-    if (digit == kDigits.npos) return false;
-    bits = bits << 4 | digit;
+    const bool is_letter = c >= 'a' && c <= 'f';
+    if (!is_letter && (c < '0' || c > '9')) return false;
+    bits = bits << 4 | static_cast<std::uint64_t>(is_letter ? c - 'a' + 10 : c - '0');
   }
   const double value = std::bit_cast<double>(bits);
   if (std::isnan(value) && bits != kCanonicalNan) return false;

@@ -12,6 +12,7 @@
 #include "daemon/app/version.hpp"
 #include "daemon/base/durable_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
+#include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/log/query.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/engine_access.hpp"
@@ -39,6 +40,7 @@ Result<void> Application::Parts::open_store() {
   TRY(keep(store, store::Store::open({.data_dir = data_dir_of(settings),
                                       .opened_us = base::wall_clock_us(),
                                       .readers = kReaders})));
+  TRY(evidence::index_log(*store));
   const auto newest =
       TRY(store->read([](store::Reader& reader) { return evidence::newest_time_us(reader); }));
   clock.emplace(newest);

@@ -15,6 +15,7 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output.hpp"
 #include "daemon/evidence/backup.hpp"
+#include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/keys/key_files.hpp"
 #include "daemon/evidence/log/epochs.hpp"
 #include "daemon/evidence/log/query.hpp"
@@ -76,6 +77,7 @@ Result<void> publish_head(store::Store& store, const Settings& settings) {
 Result<std::unique_ptr<store::Store>> open_idle(const Settings& settings) {
   auto store =
       TRY(store::Store::open({.data_dir = data_dir_of(settings), .opened_us = base::wall_clock_us()}));
+  TRY(evidence::index_log(*store));
   TRY(publish_head(*store, settings));
   return store;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/base/durable_file.hpp"
+#include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/keys/key_files.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
 #include "daemon/evidence/log/epochs.hpp"
@@ -96,6 +97,7 @@ class Restore {
   Result<void> check() {
     auto store = TRY(store::Store::open({.data_dir = trial_, .opened_us = request_.now_us}));
     const auto size = TRY(verify_log(*store));
+    TRY(index_log(*store));
     TRY(verify_search(*store));
     TRY(end_sessions(*store));
     restored_.tree_size = size;

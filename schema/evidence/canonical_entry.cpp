@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 
 #include "schema/utf8.hpp"
 
@@ -55,16 +56,35 @@ void append_escaped(std::string& out, char c) {
   out += kDigits[static_cast<std::size_t>(c) & 15];
 }
 
-bool is_plain(char c) {
-  return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+/// Eight characters at once: the high bit of each byte that needs a look of its own, for not being printable
+/// ASCII or being '"' or '\\'. A byte behind one with the bit may have it for no reason, never the other way
+/// round.
+constexpr std::uint64_t marks_of(std::uint64_t eight) {
+  constexpr std::uint64_t kOnes = 0x0101'0101'0101'0101;
+  constexpr std::uint64_t kHigh = 0x80 * kOnes;
+  const auto zero = [](std::uint64_t bytes) { return (bytes - kOnes) & ~bytes; };
+  const std::uint64_t low = (eight - 0x20 * kOnes) & ~eight;
+  return (eight | low | zero(eight ^ '"' * kOnes) | zero(eight ^ '\\' * kOnes) | zero(eight ^ 0x7f * kOnes)) &
+         kHigh;
+}
+
+/// Where the characters from `at` on end that stand for themselves.
+std::size_t end_of_plain(std::string_view text, std::size_t at) {
+  for (; at + 8 <= text.size(); at += 8) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, text.data() + at, sizeof eight);
+    if (marks_of(eight) != 0) break;
+  }
+  const auto is_plain = [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
+  while (at < text.size() && is_plain(text[at])) ++at;
+  return at;
 }
 
 bool append_string(std::string& out, std::string_view text) {
   out += '"';
   for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = at;
-    while (end < text.size() && is_plain(text[end])) ++end;
-    out += text.substr(at, end - at);
+    const std::size_t end = end_of_plain(text, at);
+    out.append(text.data() + at, end - at);
     at = end;
     if (at == text.size()) break;
     const std::size_t length = utf8_length(text, at);

@@ -38,9 +38,7 @@ REST = [
     ("UPDATE kernels SET canonical = X'7b7d' WHERE name = 'tinylm-bf16'", "kernel 'tinylm-bf16': the digest"),
     ("UPDATE engines SET base_url = 'http://127.0.0.1:9' WHERE name = 'bf16'", "engine 'bf16': the URL"),
     ("UPDATE blobs SET bytes = zeroblob(3)", "its bytes are those of"),
-    (f"{UNLOCK} UPDATE entries SET actor = 'eve' WHERE kind = 'token_granted'", "the column actor is 'eve'"),
-    (f"{UNLOCK} UPDATE entries SET kind = 'evidence_read' WHERE kind = 'model_bootstrapped'",
-     "the column kind is 'evidence_read'"),
+    (f"{UNLOCK} UPDATE entries SET bytes = x'00' WHERE seq = 1", "evidence entry 1: not a canonical evidence entry"),
 ]
 
 

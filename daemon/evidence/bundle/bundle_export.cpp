@@ -26,9 +26,6 @@ using store::Sql;
 
 namespace {
 
-constexpr Sql kOfPromotion{"entries of a promotion for a bundle",
-                           "SELECT seq, bytes FROM entries WHERE promotion = ?1 AND seq >= ?2 AND seq < ?3 "
-                           "ORDER BY seq LIMIT ?4"};
 constexpr Sql kInOrder{"entries for a bundle",
                        "SELECT seq, bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq LIMIT ?3"};
 constexpr std::int64_t kEntriesAtOnce = 200;
@@ -97,7 +94,7 @@ class BundleExport::Impl {
   }
 
   Result<void> find_promotion(Reader& reader) {
-    auto found = TRY(find_row<StoredEntry>(reader, kOfPromotion, {request_.promotion, 0, size_, 1}));
+    const auto found = TRY(first_entry(reader, {.promotion = request_.promotion}));
     if (!found) {
       return schema::failf(ErrorCode::not_found, "there is no promotion {}", request_.promotion);
     }
@@ -193,10 +190,18 @@ class BundleExport::Impl {
     return line({{"t", "blob"}, {"digest", digest}, {"bytes", base::to_base64(bytes)}});
   }
 
+  Result<std::vector<StoredEntry>> entries_of_promotion(Reader& reader) {
+    auto page = TRY(query_entries(reader, {.promotion = request_.promotion,
+                                           .end = static_cast<std::int64_t>(end_),
+                                           .cursor = static_cast<std::int64_t>(at_) - 1,
+                                           .limit = kEntriesAtOnce}));
+    return std::move(page.entries);
+  }
+
   Result<std::string> entry_lines(Reader& reader) {
-    auto found = TRY(of_promotion() ? list_rows<StoredEntry>(reader, kOfPromotion,
-                                                             {request_.promotion, at_, end_, kEntriesAtOnce})
-                                    : list_rows<StoredEntry>(reader, kInOrder, {at_, end_, kEntriesAtOnce}));
+    const auto found =
+        TRY(of_promotion() ? entries_of_promotion(reader)
+                           : list_rows<StoredEntry>(reader, kInOrder, {at_, end_, kEntriesAtOnce}));
     std::string lines;
     for (const StoredEntry& entry : found) {
       json entry_line{{"t", "entry"}, {"seq", entry.seq}, {"entry", entry.bytes}};

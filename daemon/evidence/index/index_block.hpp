@@ -9,39 +9,29 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/evidence/index/entry_glance.hpp"
 #include "daemon/evidence/index/entry_index.hpp"
 
 namespace driftgate::evidence {
-
-inline constexpr std::size_t kIndexFields = 9;  ///< of IndexField
-inline constexpr std::array<std::string_view, kIndexFields> kFieldNames = {
-    "kind", "actor", "model", "stage", "checkpoint", "contract", "kernel", "clause", "verdict"};
-inline constexpr std::size_t kKernelField = static_cast<std::size_t>(IndexField::kernel) - 1;
-
-/// What the index knows of an entry.
-struct IndexedEntry {
-  std::int64_t seq = 0;
-  std::int64_t time_us = 0;
-  std::optional<std::string_view> promotion{};
-  /// By IndexField − 1. An entry that names no kernel has that of its promotion.
-  std::array<std::optional<std::string_view>, kIndexFields> values{};
-
-  [[nodiscard]] std::optional<std::string_view>& operator[](IndexField field) {
-    return values[static_cast<std::size_t>(field) - 1];
-  }
-};
 
 /// The values of one block's entries with their places, until it is full and written.
 class IndexBlock {
  public:
   explicit IndexBlock(std::int64_t number) : first_(number * kIndexBlock) {}
 
-  /// The entry's seq must lie in the block.
-  void add(const IndexedEntry& entry);
-  /// Writes a whole block; `internal` when an entry of it was not added.
+  /// The number of its first entry.
+  [[nodiscard]] std::int64_t first() const { return first_; }
+  /// The newest entry that was added with a value, or nothing.
+  [[nodiscard]] std::optional<std::int64_t> newest_of(IndexField field, std::string_view value) const;
+
+  /// The number must lie in the block. An entry whose bytes cannot be read has none of the values.
+  void add(std::int64_t seq, const std::optional<IndexedEntry>& entry);
+  /// Writes a whole block, and the nodes above that it completes; `internal` when an entry of it was not
+  /// added.
   Result<void> write(store::Tx& tx);
-  /// Compares a whole block with what is stored of it, and calls `differs` with "field value" for each posting
-  /// that is not there or has other places, and with "times" for other times. Returns how many postings it has.
+  /// Compares a whole block, and the nodes above that it completes, with what is stored of them, and calls
+  /// `differs` with what is stored otherwise: "what it has under FIELD VALUE" for each such value. Returns
+  /// how many rows of places they have.
   Result<std::int64_t> compare(store::Reader& reader, const std::function<void(const std::string&)>& differs);
 
  private:
@@ -50,6 +40,9 @@ class IndexBlock {
   static void mark(Values& values, std::optional<Values::iterator>& last, std::string_view value,
                    std::size_t place);
   Result<void> resolve_kernels(store::Reader& reader);
+  [[nodiscard]] std::int64_t number() const { return first_ / kIndexBlock; }
+  [[nodiscard]] std::map<std::int64_t, Places> keyed() const;
+  [[nodiscard]] std::string name_of(std::int64_t key) const;
 
   std::int64_t first_;
   std::int64_t entries_ = 0;

@@ -3,116 +3,83 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/store/sqlite/rows.hpp"
-
 namespace driftgate::evidence {
 
 using store::Reader;
-using store::Row;
-using store::Sql;
 
-namespace {
-
-constexpr std::int64_t kFirstChunk = 8;   ///< a page of a frequent value needs few blocks …
-constexpr std::int64_t kLastChunk = 256;  ///< … and one of a rare value many
-constexpr std::int64_t kCounted = 1'024;  ///< blocks: above this a value is frequent
-
-constexpr Sql kBlocks{"postings of a key",
-                      "SELECT block, places FROM postings WHERE key = ?1 AND block >= ?2 AND block <= ?3 "
-                      "ORDER BY block LIMIT ?4"};
-constexpr Sql kNewestBlocks{
-    "newest postings of a key",
-    "SELECT block, places FROM postings WHERE key = ?1 AND block >= ?2 AND block <= ?3 "
-    "ORDER BY block DESC LIMIT ?4"};
-constexpr Sql kHowMany{"how many postings of a key",
-                       "SELECT count(*) FROM (SELECT 1 FROM postings WHERE key = ?1 AND block >= ?2 AND block <= ?3 "
-                       "LIMIT ?4)"};
-constexpr Sql kPlaces{"postings of a block", "SELECT places FROM postings WHERE key = ?1 AND block = ?2"};
-
-}  // namespace
-
-IndexWalk::IndexWalk(std::vector<Condition> conditions, std::int64_t first, std::int64_t last,
-                     bool newest_first)
-    : conditions_(std::move(conditions)),
-      first_(first),
-      last_(last),
-      newest_first_(newest_first),
-      chunk_(kFirstChunk) {
-}
-
-/// Of the conditions with one key, the one in the fewest blocks drives the walk; the others are looked up in its
-/// blocks.
-Result<void> IndexWalk::choose_driver(Reader& reader) {
-  if (std::exchange(chosen_, true)) return {};
-  auto driver = conditions_.end();
-  std::int64_t fewest = 0;
-  for (auto condition = conditions_.begin(); condition != conditions_.end(); ++condition) {
-    if (condition->keys.size() != 1 || condition->none) continue;
-    auto blocks =
-        TRY(find_row<std::int64_t>(reader, kHowMany, {condition->keys.front(), first_, last_, kCounted}));
-    if (driver != conditions_.end() && blocks.value_or(0) >= fewest) continue;
-    driver = condition;
-    fewest = blocks.value_or(0);
+IndexWalk::IndexWalk(std::vector<Condition> conditions, const WalkRange& range, std::int64_t blocks)
+    : conditions_(std::move(conditions)), range_(range) {
+  // The fewest complete nodes that cover the blocks, from the oldest.
+  for (std::int64_t block = 0, level = kTopIndexLevel; level >= 0; --level) {
+    const std::int64_t size = std::int64_t{1} << (kNodeBits * static_cast<unsigned>(level));
+    for (; block + size <= blocks; block += size)
+      waiting_.push_back({static_cast<unsigned>(level), block / size});
   }
-  if (driver != conditions_.end()) std::rotate(conditions_.begin(), driver, driver + 1);
-  return {};
+  if (!range_.newest_first) std::ranges::reverse(waiting_);
 }
 
-Result<Places> IndexWalk::places_of(Reader& reader, const Condition& condition, std::int64_t block) const {
-  Places places;
-  for (const std::int64_t key : condition.keys) {
-    auto bytes = TRY(find_row<std::string>(reader, kPlaces, {key, block}));
-    if (!bytes) continue;
-    auto decoded = TRY(decode_places(*bytes));
-    places |= decoded;
-  }
-  return condition.none ? ~places : places;
+Result<bool> IndexWalk::is_in_range(Reader& reader, const IndexNode& node) const {
+  if (node.last_block() < range_.first_block || node.first_block() > range_.last_block) return false;
+  if (!range_.from_us && !range_.to_us) return true;
+  const auto times = TRY(node_times(reader, node));
+  if (!times) return true;  // what the node says is missing is said elsewhere
+  return (!range_.from_us || times->max_us >= *range_.from_us) &&
+         (!range_.to_us || times->min_us < *range_.to_us);
 }
 
-/// Blocks in which the driving condition holds somewhere; with none of one key, all blocks.
-Result<std::vector<BlockPlaces>> IndexWalk::candidates(Reader& reader) {
-  std::vector<BlockPlaces> blocks;
-  if (conditions_.front().keys.size() != 1 || conditions_.front().none) {
-    const std::int64_t count = std::min(chunk_, last_ - first_ + 1);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t block = newest_first_ ? last_ - i : first_ + i;
-      auto places = TRY(places_of(reader, conditions_.front(), block));
-      blocks.push_back({block, places});
+/// Where each condition holds in some entry. One that excludes values says nothing here.
+Result<Children> IndexWalk::children_of(Reader& reader, const IndexNode& node) const {
+  Children all = ~Children();
+  for (const Condition& condition : conditions_) {
+    if (condition.none) continue;
+    Children any;
+    for (const std::int64_t key : condition.keys) {
+      const auto bytes = TRY(node_places(reader, node, key));
+      if (bytes) any |= TRY(decode_children(*bytes));
     }
-    return blocks;
+    all &= any;
+    if (all.none()) break;
   }
-  Result<Places> decoded;
-  TRY(reader.each(newest_first_ ? kNewestBlocks : kBlocks,
-                  {conditions_.front().keys.front(), first_, last_, chunk_}, [&](const Row& row) {
-                    decoded = decode_places(row.text(1));
-                    if (decoded) blocks.push_back({row.integer(0), *decoded});
-                    return decoded.has_value();
-                  }));
-  if (!decoded) return std::unexpected(std::move(decoded.error()));
-  return blocks;
+  return all;
 }
 
-Result<std::vector<BlockPlaces>> IndexWalk::next(Reader& reader) {
-  TRY(choose_driver(reader));
-  std::vector<BlockPlaces> found;
-  while (found.empty() && first_ <= last_) {
-    auto blocks = TRY(candidates(reader));
-    if (blocks.empty()) break;
-    if (newest_first_) {
-      last_ = blocks.back().block - 1;
-    } else {
-      first_ = blocks.back().block + 1;
+Result<Places> IndexWalk::places_of(Reader& reader, const IndexNode& node) const {
+  Places all = ~Places();
+  for (const Condition& condition : conditions_) {
+    Places any;
+    for (const std::int64_t key : condition.keys) {
+      const auto bytes = TRY(node_places(reader, node, key));
+      if (bytes) any |= TRY(decode_places(*bytes));
     }
-    chunk_ = std::min(2 * chunk_, kLastChunk);
-    for (BlockPlaces& block : blocks) {
-      for (std::size_t i = 1; i < conditions_.size() && block.places.any(); ++i) {
-        auto also = TRY(places_of(reader, conditions_[i], block.block));
-        block.places &= also;
-      }
-      if (block.places.any()) found.push_back(block);
-    }
+    all &= condition.none ? ~any : any;
+    if (all.none()) break;
   }
-  return found;
+  return all;
+}
+
+void IndexWalk::push_children(const IndexNode& node, const Children& children) {
+  const auto count = static_cast<std::int64_t>(children.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t child = range_.newest_first ? i : count - 1 - i;
+    if (children[static_cast<std::size_t>(child)]) waiting_.push_back(node.child(child));
+  }
+}
+
+Result<std::optional<BlockPlaces>> IndexWalk::next(Reader& reader) {
+  while (!waiting_.empty()) {
+    const IndexNode node = waiting_.back();
+    waiting_.pop_back();
+    const bool in_range = TRY(is_in_range(reader, node));
+    if (!in_range) continue;
+    if (node.level == 0) {
+      auto places = TRY(places_of(reader, node));
+      if (places.any()) return BlockPlaces{node.number, places};
+      continue;
+    }
+    const auto children = TRY(children_of(reader, node));
+    push_children(node, children);
+  }
+  return std::nullopt;
 }
 
 }  // namespace driftgate::evidence

@@ -16,11 +16,7 @@ using store::Sql;
 namespace {
 
 constexpr Sql kSize{"tree size", "SELECT coalesce(max(seq), -1) + 1 FROM entries"};
-constexpr Sql kInsertEntry{
-    "append entry",
-    "INSERT INTO entries(seq, time_us, kind, actor, model, promotion, stage, checkpoint, "
-    "contract, clause, verdict, bytes) "
-    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"};
+constexpr Sql kInsertEntry{"append entry", "INSERT INTO entries(seq, bytes) VALUES(?1, ?2)"};
 constexpr Sql kEntry{"find entry", "SELECT seq, bytes FROM entries WHERE seq = ?1"};
 
 NodeSource nodes_of(Reader& reader) {
@@ -43,9 +39,7 @@ Result<Appended> append(store::Tx& tx, const schema::EntryDraft& draft) {
   const auto prior = TRY(is_linked ? tail.newest_of(tx, *subject.promotion)
                                    : Result<std::optional<std::int64_t>>(subject.prior));
   auto bytes = TRY(schema::encode_entry(seq, draft, prior));
-  TRY(tx.run(kInsertEntry, {seq, draft.time_us, schema::to_string(draft.kind), draft.actor, subject.model,
-                            subject.promotion, subject.stage, subject.checkpoint, subject.contract,
-                            body_text(draft, "clause"), body_text(draft, "verdict"), Blob{bytes}}));
+  TRY(tx.run(kInsertEntry, {seq, Blob{bytes}}));
   TRY(tail.add(tx, seq, draft, bytes));
   return Appended{seq, std::move(bytes)};
 }

@@ -5,13 +5,14 @@
 #include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/log_tree.hpp"
+#include "daemon/evidence/log/query.hpp"
 #include "daemon/evidence/log/subtrees.hpp"
 #include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::evidence {
 
-using schema::EvidenceKind;
 using store::Reader;
+using store::Row;
 using store::Sql;
 using store::Tx;
 
@@ -19,44 +20,10 @@ namespace {
 
 constexpr std::size_t kMaxKnownPromotions = 1'024;
 
-constexpr Sql kNewestOf{"newest entry of a promotion",
-                        "SELECT seq FROM entries WHERE promotion = ?1 ORDER BY seq DESC LIMIT 1"};
-
-/// The kernel of what names one itself.
-std::optional<std::string_view> named_kernel(const schema::EntryDraft& draft) {
-  switch (draft.kind) {
-    case EvidenceKind::engine_registered:
-    case EvidenceKind::model_bootstrapped:
-    case EvidenceKind::promotion_requested:
-      return body_text(draft, "kernel");
-    case EvidenceKind::kernel_registered:
-      return body_text(draft, "name");
-    default:
-      return std::nullopt;
-  }
-}
+constexpr Sql kEntries{"entries of the unfinished block",
+                       "SELECT seq, bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"};
 
 }  // namespace
-
-std::optional<std::string_view> body_text(const schema::EntryDraft& draft, std::string_view key) {
-  const auto found = draft.body.find(key);
-  if (found == draft.body.end() || found->second.text() == nullptr) return std::nullopt;
-  return *found->second.text();
-}
-
-IndexedEntry indexed_entry(std::int64_t seq, const schema::EntryDraft& draft) {
-  IndexedEntry entry{.seq = seq, .time_us = draft.time_us, .promotion = draft.subject.promotion};
-  entry[IndexField::kind] = schema::to_string(draft.kind);
-  entry[IndexField::actor] = draft.actor;
-  entry[IndexField::model] = draft.subject.model;
-  entry[IndexField::stage] = draft.subject.stage;
-  entry[IndexField::checkpoint] = draft.subject.checkpoint;
-  entry[IndexField::contract] = draft.subject.contract;
-  entry[IndexField::kernel] = named_kernel(draft);
-  entry[IndexField::clause] = body_text(draft, "clause");
-  entry[IndexField::verdict] = body_text(draft, "verdict");
-  return entry;
-}
 
 Result<std::int64_t> LogTail::next(Reader& reader) {
   if (!next_) {
@@ -67,20 +34,33 @@ Result<std::int64_t> LogTail::next(Reader& reader) {
 }
 
 Result<std::optional<std::int64_t>> LogTail::newest_of(Reader& reader, const std::string& promotion) {
+  if (last_ != nullptr && last_->first == promotion) return last_->second;
   const auto known = newest_.find(promotion);
   if (known != newest_.end()) return known->second;
-  return find_row<std::int64_t>(reader, kNewestOf, {promotion});
+  const auto size = TRY(next(reader));
+  TRY(read_block(reader, size));
+  const auto in_block = block_->newest_of(IndexField::promotion, promotion);
+  if (in_block) return in_block;
+  const auto older =
+      TRY(first_entry(reader, {.promotion = promotion, .newest_first = true, .cursor = block_->first()}));
+  return older ? std::optional(older->seq) : std::nullopt;
 }
 
 Result<void> LogTail::add(Tx& tx, std::int64_t seq, const schema::EntryDraft& draft,
                           const std::string& bytes) {
   next_ = seq + 1;
-  if (draft.subject.promotion) {
-    if (newest_.size() >= kMaxKnownPromotions) newest_.clear();
-    newest_.insert_or_assign(*draft.subject.promotion, seq);
-  }
+  if (draft.subject.promotion) note_newest(*draft.subject.promotion, seq);
   TRY(add_leaf(tx, seq, bytes));
   return add_to_block(tx, seq, draft);
+}
+
+/// Neighbours are mostly about the same promotion.
+void LogTail::note_newest(const std::string& promotion, std::int64_t seq) {
+  if (last_ == nullptr || last_->first != promotion) {
+    if (newest_.size() >= kMaxKnownPromotions) newest_.clear();
+    last_ = &*newest_.try_emplace(promotion).first;
+  }
+  last_->second = seq;
 }
 
 Result<Hash> LogTail::root(Reader& reader) {
@@ -111,11 +91,27 @@ Result<void> LogTail::add_leaf(Tx& tx, std::int64_t seq, const std::string& byte
   return done;
 }
 
+/// What the first `size` entries have of the unfinished block.
+Result<void> LogTail::read_block(Reader& reader, std::int64_t size) {
+  if (block_) return {};
+  IndexBlock block(size / kIndexBlock);
+  EntryGlance glance;
+  TRY(reader.each(kEntries, {block.first(), size}, [&](const Row& row) {
+    block.add(row.integer(0), glance.read(row.bytes(1)));
+    return true;
+  }));
+  block_ = std::move(block);
+  return {};
+}
+
 Result<void> LogTail::add_to_block(Tx& tx, std::int64_t seq, const schema::EntryDraft& draft) {
-  if (seq % kIndexBlock == 0) block_.emplace(seq / kIndexBlock);
-  if (block_) block_->add(indexed_entry(seq, draft));
+  TRY(read_block(tx, seq));
+  block_->add(seq, indexed_entry(draft));
   if ((seq + 1) % kIndexBlock != 0) return {};
-  auto done = block_ ? block_->write(tx) : index_next_block(tx);
+  for (auto indexed = TRY(indexed_size(tx)); indexed < block_->first(); indexed += kIndexBlock) {
+    TRY(index_next_block(tx));
+  }
+  auto done = block_->write(tx);
   block_.reset();
   return done;
 }

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -13,13 +12,6 @@
 #include "schema/evidence/evidence_entry.hpp"
 
 namespace driftgate::evidence {
-
-/// A string member of an entry's body.
-[[nodiscard]] std::optional<std::string_view> body_text(const schema::EntryDraft& draft,
-                                                        std::string_view key);
-
-/// What the index has of an entry. It refers to the texts of `draft`.
-[[nodiscard]] IndexedEntry indexed_entry(std::int64_t seq, const schema::EntryDraft& draft);
 
 /// What an append needs to know of the entries before it: the next number, the newest entry of each
 /// promotion, the right edge of the tree and the values of the unfinished block. It is kept in memory
@@ -42,15 +34,18 @@ class LogTail {
   void mark_checked() { unchecked_ = false; }
 
  private:
+  void note_newest(const std::string& promotion, std::int64_t seq);
   Result<void> read_edge(store::Reader& reader, std::uint64_t size);
   Result<void> add_leaf(store::Tx& tx, std::int64_t seq, const std::string& bytes);
+  Result<void> read_block(store::Reader& reader, std::int64_t size);
   Result<void> add_to_block(store::Tx& tx, std::int64_t seq, const schema::EntryDraft& draft);
 
   std::optional<std::int64_t> next_;
   std::unordered_map<std::string, std::int64_t> newest_;  ///< at most kMaxKnownPromotions
+  std::pair<const std::string, std::int64_t>* last_ = nullptr;  ///< in newest_: what was set last
   std::optional<std::vector<Hash>> edge_;  ///< roots of the complete subtrees of all entries, from the left
   bool unchecked_ = true;
-  std::optional<IndexBlock> block_;                       ///< the unfinished one, from its first entry on
+  std::optional<IndexBlock> block_;  ///< the unfinished one
 };
 
 }  // namespace driftgate::evidence

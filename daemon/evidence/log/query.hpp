@@ -37,6 +37,7 @@ struct EntryFilter {
   std::optional<std::int64_t> from_us{};  ///< time_us ≥
   std::optional<std::int64_t> to_us{};    ///< time_us <
   bool newest_first = false;
+  std::optional<std::int64_t> end{};     ///< seq <
   std::optional<std::int64_t> cursor{};  ///< seq of the last entry of the previous page; exclusive
   std::int64_t limit = 100;              ///< 1 … kMaxPage
 };

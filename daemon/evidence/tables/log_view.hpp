@@ -11,8 +11,7 @@ namespace driftgate::evidence::tables {
 
 using schema::Result;
 
-/// Reads entries by the log's index. An entry whose own bytes do not have the value that it was found by is a
-/// difference, and is skipped.
+/// Reads entries by the log's index.
 class LogView {
  public:
   LogView(store::Reader& reader, Findings& findings) : reader_(reader), findings_(findings) {}
@@ -31,7 +30,6 @@ class LogView {
 
  private:
   Result<std::optional<LogEntry>> only(EntryFilter filter);
-  [[nodiscard]] bool found_rightly(const EntryFilter& filter, const LogEntry& entry);
 
   store::Reader& reader_;
   Findings& findings_;

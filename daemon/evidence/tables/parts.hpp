@@ -37,10 +37,10 @@ Result<bool> check_fire_entries(LogView& log, std::int64_t& after);
 /// The bytes of blobs after the digest `after`, a few at a time; then `after` is the last one's, "" at the end.
 Result<void> check_blobs(LogView& log, std::string& after);
 
-/// The columns of the entries of one block, and, when it is full, what the index has of it. Returns how many
-/// postings its entries make.
+/// That the entries of one block can be read, and, when it is full, what the index has of it and of the nodes
+/// that it completes. Returns how many rows of places they make.
 Result<std::int64_t> check_block(LogView& log, std::int64_t block);
-/// That the index has no more postings of the first `blocks` than `postings`.
-Result<void> check_index_size(LogView& log, std::int64_t blocks, std::int64_t postings);
+/// That the index has no more rows of the first `blocks` than `rows`, and no block too few or too many.
+Result<void> check_index_size(LogView& log, std::int64_t blocks, std::int64_t rows);
 
 }  // namespace driftgate::evidence::tables

@@ -59,24 +59,23 @@ class Comparison {
     TRY(fires(tables::check_fires, 0));
     TRY(fires(tables::check_fire_entries, -1));
     TRY(blobs());
-    return columns();
+    return index();
   }
 
   /// Only the blocks that are full when it begins: later ones are of the daemon that compares.
-  Result<void> columns() {
+  Result<void> index() {
     const auto size = TRY(store_.read([](store::Reader& reader) { return tree_size(reader); }));
     const auto full = static_cast<std::int64_t>(size) / kIndexBlock;
-    std::int64_t postings = 0;
+    std::int64_t rows = 0;
     for (std::int64_t block = 0; block <= full && !stopped_; ++block) {
-      TRY(part("the log's columns", [&](LogView& log) -> Result<void> {
+      TRY(part("the log's index", [&](LogView& log) -> Result<void> {
         const auto made = TRY(tables::check_block(log, block));
-        if (block < full) postings += made;
+        if (block < full) rows += made;
         return {};
       }));
     }
     if (stopped_) return {};
-    return part("the log's index",
-                [&](LogView& log) { return tables::check_index_size(log, full, postings); });
+    return part("the log's index", [&](LogView& log) { return tables::check_index_size(log, full, rows); });
   }
 
   std::vector<Difference> take() { return findings_.take(); }
@@ -201,7 +200,7 @@ Result<std::vector<Difference>> compare_all_tables(store::Store& store, const Go
 
 Result<void> verify_search(store::Store& store) {
   Comparison comparison(store, [] { return true; });
-  TRY(comparison.columns());
+  TRY(comparison.index());
   const auto found = comparison.take();
   if (found.empty()) return {};
   return schema::failf(schema::ErrorCode::corrupt, "{}, so that queries may miss entries: restore a backup",

@@ -31,6 +31,8 @@ class Connection {
 
   /// Runs one or more statements that return nothing of interest: transactions, PRAGMAs, migrations.
   Result<void> execute(const char* script, std::string_view what);
+  /// Runs a prepared statement that has no parameters and returns nothing.
+  Result<void> run(const Sql& sql) { return query(sql, {}, nullptr, nullptr); }
   /// Runs a prepared statement, calling `on_row` for each row until it returns false.
   Result<void> query(const Sql& sql, Params params, bool (*on_row)(void*, const Row&), void* context);
 

@@ -13,8 +13,7 @@ namespace {
 bool is_log_table(const char* name) {
   if (name == nullptr) return false;
   const std::string_view table(name);
-  return table == "entries" || table == "tree_nodes" || table == "index_keys" || table == "index_blocks" ||
-         table == "postings";
+  return table == "entries" || table == "tree_nodes" || table == "index_nodes" || table == "index_places";
 }
 
 bool is_log_head(const char* name) {

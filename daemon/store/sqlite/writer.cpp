@@ -14,12 +14,19 @@ namespace driftgate::store {
 namespace {
 constexpr std::uint64_t kPageBytes = 4'096 + 24;  ///< a page and its frame header in the WAL
 
+// Run for each group or item; compiling them again took longer than running them.
+constexpr Sql kBegin{"begin", "BEGIN IMMEDIATE"};
+constexpr Sql kCommit{"commit", "COMMIT"};
+constexpr Sql kSavepoint{"begin an item", "SAVEPOINT item"};
+constexpr Sql kRelease{"end an item", "RELEASE item"};
+
 using Clock = std::chrono::steady_clock;
 }  // namespace
 
 Writer::Writer(std::unique_ptr<Connection> connection, std::size_t queue_limit,
                std::function<void(const std::string&)> on_unknown_commit)
     : connection_(std::move(connection)),
+      guard_(*connection_),
       queue_limit_(queue_limit),
       on_unknown_commit_(std::move(on_unknown_commit)) {
   const auto count_pages = [](void* writer, sqlite3*, const char*, int pages) {
@@ -92,7 +99,7 @@ Writer::Group Writer::run_group(Item* first) {
     group.push_back(item);
     if (!transaction) break;
     item->result = run_item(*item);
-    if (!item->result) connection_->forget();
+    if (!item->result) forget();
     if (connection_->autocommit()) {
       // SQLite undoes the whole transaction after some errors (full disk, I/O): then everybody's work is
       // gone.
@@ -105,14 +112,21 @@ Writer::Group Writer::run_group(Item* first) {
 }
 
 Result<void> Writer::begin(CommitHook* hook) {
-  auto begun = connection_->execute("BEGIN IMMEDIATE", "begin");
+  auto begun = connection_->run(kBegin);
   if (!begun || hook == nullptr) return begun;
   Tx tx(*connection_);
   return hook->begun(tx);
 }
 
+/// What is kept beside the database may be of what was undone.
+void Writer::forget() {
+  connection_->forget();
+  guard_.forget();
+}
+
 Result<void> Writer::run_item(Item& item) {
-  TRY(connection_->execute("SAVEPOINT item", item.what));
+  TRY(guard_.begin());
+  TRY(connection_->run(kSavepoint));
   Tx tx(*connection_);
   Result<void> done;
   try {
@@ -120,11 +134,12 @@ Result<void> Writer::run_item(Item& item) {
   } catch (const std::exception& error) {
     done = schema::failf(ErrorCode::internal, "{}: {}", item.what, error.what());
   }
+  if (done) done = guard_.check();
   if (!done && !connection_->autocommit()) {
     TRY(connection_->execute("ROLLBACK TO item", item.what));
   }
   if (!connection_->autocommit()) {
-    TRY(connection_->execute("RELEASE item", item.what));
+    TRY(connection_->run(kRelease));
   }
   return done;
 }
@@ -137,7 +152,7 @@ void Writer::finish_group(Group& group, Result<void> transaction, CommitHook* ho
     [[maybe_unused]] const auto undone = connection_->execute("ROLLBACK", "undo");
   }
   if (!transaction) {
-    connection_->forget();
+    forget();
     for (Item* item : group) {
       if (item->result) item->result = std::unexpected(transaction.error());
     }
@@ -154,7 +169,7 @@ Result<void> Writer::commit(CommitHook* hook) {
     Tx tx(*connection_);
     TRY(hook->before_commit(tx));
   }
-  auto done = connection_->execute("COMMIT", "commit");
+  auto done = connection_->run(kCommit);
   if (!done && done.error().code == ErrorCode::io) {
     on_unknown_commit_(
         fmt::format("{}; it is unknown whether the last writes are on disk. Stopping at once: check the disk "

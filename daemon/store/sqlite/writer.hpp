@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/store/sqlite/append_guard.hpp"
 #include "daemon/store/sqlite/connection.hpp"
 #include "daemon/store/sqlite/sql.hpp"
 #include "daemon/store/store.hpp"
@@ -62,7 +63,10 @@ class Writer {
   void checkpoint_if_due();
   void close();
 
+  void forget();
+
   std::unique_ptr<Connection> connection_;
+  AppendGuard guard_;
   const std::size_t queue_limit_;
   const std::function<void(const std::string&)> on_unknown_commit_;
 

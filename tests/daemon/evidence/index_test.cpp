@@ -2,8 +2,10 @@
 // queries.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "daemon/evidence/index/entry_glance.hpp"
 #include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/log/query.hpp"
 #include "daemon/evidence/verify/table_checks.hpp"
@@ -28,56 +30,59 @@ std::string bytes_of(std::initializer_list<int> values) {
   return bytes;
 }
 
-const std::string kKey = "(SELECT id FROM index_keys WHERE value = 'late')";
+std::string key_of(IndexField field, const std::string& value) {
+  return std::to_string(index_key(field, value));
+}
+
+const std::string kLate = "(SELECT " + key_of(IndexField::model, "late") + ")";
+const std::string kAda = "(SELECT " + key_of(IndexField::actor, "ada") + ")";
 const std::pair<std::string, const char*> kChanges[] = {
-    {"UPDATE entries SET time_us = 1 WHERE seq = 1030",
-     "evidence entry 1030: the column time_us is 1 in the table, but entry 1030 (state_changed) says 1130"},
-    {"UPDATE entries SET kind = 'hold_set' WHERE seq = 3", "evidence entry 3: the column kind is 'hold_set'"},
-    {"UPDATE entries SET model = 'late' WHERE seq = 3",
-     "evidence entry 3: the column model is 'late' in the table, but entry 3 (state_changed) says 'early'"},
-    {"UPDATE entries SET promotion = NULL WHERE seq = 6", "evidence entry 6: the column promotion is 'NULL'"},
-    {"UPDATE entries SET verdict = 'pass' WHERE seq = 2050",
-     "evidence entry 2050: the column verdict is 'pass'"},
-    {"UPDATE postings SET places = x'0500' WHERE key = " + kKey,
-     "the index of entries 1024 to 2047: what it has under model late is not what the entries say"},
-    {"DELETE FROM postings WHERE key = " + kKey,
-     "the index of entries 1024 to 2047: what it has under model late"},
-    {"UPDATE index_keys SET value = 'other' WHERE value = 'ada'",
-     "the index of entries 0 to 1023: what it has under actor ada"},
-    {"UPDATE index_keys SET field = 9 WHERE value = 'ada'",
-     "the index of entries 0 to 1023: what it has under actor ada"},
-    {"INSERT INTO postings VALUES(99, 0, x'0500')",
-     "the index of the first 2 blocks: it has 9 postings, but the entries make 8"},
-    {"UPDATE index_blocks SET max_us = 5 WHERE block = 1",
-     "the index of entries 1024 to 2047: what it has under times"},
-    {"DELETE FROM index_blocks WHERE block = 1", "the index of entries 1024 to 2047: it is missing"},
-    {"INSERT INTO index_blocks VALUES(2, 1, 2)",
-     "the index of the log: it covers 3072 entries, but the full blocks of the log have 2048"},
+    {"UPDATE entries SET bytes = CAST(replace(bytes, 'late', 'last') AS BLOB) WHERE seq = 530",
+     "the index of entries 512 to 1023: what it has under model last is not what the entries say"},
+    {"UPDATE entries SET bytes = x'00' WHERE seq = 3", "evidence entry 3: not a canonical evidence entry"},
+    {"UPDATE entries SET bytes = (SELECT bytes FROM entries WHERE seq = 4) WHERE seq = 3",
+     "evidence entry 3: its bytes are those of entry 4"},
+    {"UPDATE index_places SET places = x'0500' WHERE key = " + kLate,
+     "the index of entries 512 to 1023: what it has under model late is not what the entries say"},
+    {"DELETE FROM index_places WHERE key = " + kLate,
+     "the index of entries 512 to 1023: what it has under model late"},
+    {"UPDATE index_places SET key = key + 1 WHERE key = " + kAda,
+     "the index of entries 0 to 511: what it has under actor ada"},
+    {"INSERT INTO index_places VALUES(1, 0, 99, x'0500')",
+     "the index of entries 512 to 1023: what it has under a value that none of them has"},
+    {"INSERT INTO index_places VALUES(1, 1, 99, x'0500')",
+     "the index of the first 2 blocks: it has 11 rows, but the entries make 10"},
+    {"UPDATE index_nodes SET max_us = 5 WHERE block = 1",
+     "the index of entries 512 to 1023: what it has under times"},
+    {"DELETE FROM index_nodes WHERE block = 1", "the index of entries 512 to 1023: it is missing"},
+    {"DELETE FROM index_nodes WHERE block = 0", "the index of entries 0 to 511: what it has under times"},
+    {"INSERT INTO index_nodes VALUES(2, 0, 1, 2)",
+     "the index of the log: it covers 1536 entries, but the full blocks of the log have 1024"},
 };
 
 }  // namespace
 
-TEST_CASE("places are stored as a list while they are fewer than 64, then as bits, and read back") {
+TEST_CASE("places are stored as a list while they are fewer than 32, then as bits, and read back") {
   Places places;
   for (std::size_t count = 1; count <= static_cast<std::size_t>(kIndexBlock); ++count) {
-    places.set((count * 389) % static_cast<std::size_t>(kIndexBlock));  // 389 is prime to 1,024
+    places.set((count * 389) % static_cast<std::size_t>(kIndexBlock));  // 389 is prime to 512
     const std::string bytes = encode_places(places);
-    REQUIRE(bytes.size() == (count < 64 ? 2 * count : 128));
+    REQUIRE(bytes.size() == (count < 32 ? 2 * count : 64));
     REQUIRE(must(decode_places(bytes)) == places);
   }
   CHECK(encode_places(Places().set(0)) == bytes_of({0}));
-  CHECK(encode_places(Places().set(1'023).set(256)) == bytes_of({256, 1'023}));
+  CHECK(encode_places(Places().set(511).set(256)) == bytes_of({256, 511}));
 }
 
 TEST_CASE("places in any other spelling are damage") {
-  std::string few_bits(128, '\0');
+  std::string few_bits(64, '\0');
   few_bits[5] = 7;
   const std::pair<const char*, std::string> bad[] = {{"none", ""},
                                                      {"odd", "x"},
-                                                     {"no bits", std::string(128, '\0')},
+                                                     {"no bits", std::string(64, '\0')},
                                                      {"few bits", few_bits},
-                                                     {"too long", std::string(130, '\0')},
-                                                     {"place beyond the block", bytes_of({1'024})},
+                                                     {"too long", std::string(66, '\0')},
+                                                     {"place beyond the block", bytes_of({512})},
                                                      {"twice", bytes_of({5, 5})},
                                                      {"falling", bytes_of({6, 5})}};
   for (const auto& [what, bytes] : bad) {
@@ -89,7 +94,7 @@ TEST_CASE("places in any other spelling are damage") {
   }
 }
 
-TEST_CASE("whatever is changed in the columns and the index is found by both checks, which name it") {
+TEST_CASE("whatever is changed in the index is found by both checks, which name it") {
   TempDir dir;
   const fs::path made = dir.path() / "made", copy = dir.path() / "copy";
   {
@@ -135,13 +140,117 @@ TEST_CASE("a damaged posting fails the query that needs it, and no other") {
       return {};
     });
   }
-  change_database(
-      dir.path(),
-      "UPDATE postings SET places = x'0004' WHERE key = (SELECT id FROM index_keys WHERE field = 3)");
+  change_database(dir.path(), "UPDATE index_places SET places = x'0002' WHERE key = " +
+                                  key_of(IndexField::model, "tiny"));
   auto store = open_store(dir.path());
   const auto query = [&](const EntryFilter& filter) {
     return store->read([&](store::Reader& reader) { return query_entries(reader, filter); });
   };
   CHECK(query({.model = "tiny"}).error().code == ErrorCode::corrupt);
   CHECK(query({.actor = "driftgate"}).value().entries.size() == 100);
+}
+
+TEST_CASE("a glance at an entry sees what its draft says, and nothing in bytes that are no entry") {
+  auto entry = draft(7);
+  entry.kind = schema::EvidenceKind::promotion_requested;
+  entry.actor = "ada";
+  entry.subject = {
+      .model = "m", .promotion = "pr-1", .stage = "canary", .attempt = 2, .checkpoint = "c", .contract = "k"};
+  schema::EntryValue::Object nested{{"clause", "not this"},
+                                    {"list", schema::EntryValue::Array{1, "}", nullptr, true}}};
+  entry.body = {{"a", nested}, {"clause", "numerical.kl"}, {"kernel", "k-inf"}, {"n", -5},
+                {"name", "x"}, {"verdict", "pass"}};
+  const auto same = [](const schema::EntryDraft& wanted) {
+    const std::string bytes = must(schema::encode_entry(3, wanted));
+    EntryGlance glance;
+    const auto seen = glance.read(bytes);
+    REQUIRE(seen.has_value());
+    const auto said = indexed_entry(wanted);
+    CHECK(seen->time_us == said.time_us);
+    for (std::size_t field = 0; field < kIndexFields; ++field) {
+      CAPTURE(kFieldNames[field]);
+      CHECK(seen->values[field] == said.values[field]);
+    }
+    for (std::size_t size = 0; size < bytes.size(); ++size) CHECK(!EntryGlance().read(bytes.substr(0, size)));
+    CHECK(!EntryGlance().read(bytes + " "));
+  };
+  same(entry);
+  entry.actor = "a \"quoted\" \\ name";  // with escapes
+  same(entry);
+  entry.kind = schema::EvidenceKind::kernel_registered;
+  same(entry);
+  entry.subject = {};
+  entry.body = {};
+  same(entry);
+  CHECK(!EntryGlance().read(""));
+  CHECK(!EntryGlance().read(std::string(3, '\0')));
+}
+
+TEST_CASE("the nodes above the blocks lead to rare values, and their damage is named") {
+  TempDir dir;
+  constexpr std::int64_t kBlocks = 2 * 16 + 3;
+  {
+    auto store = open_store(dir.path());
+    for (std::int64_t block = 0; block < kBlocks; ++block) {
+      write(*store, [&](store::Tx& tx) -> Result<void> {
+        for (std::int64_t i = 0; i < kIndexBlock; ++i) {
+          auto entry = draft(1'000 + block);
+          if (i == block && block % 10 == 2) entry.subject.checkpoint = "rare";
+          must(append(tx, entry));
+        }
+        return {};
+      });
+    }
+    must(verify_search(*store));
+    for (const bool newest : {false, true}) {
+      std::vector<std::int64_t> wanted, found;
+      for (std::int64_t block = 2; block < kBlocks; block += 10)
+        wanted.push_back(block * kIndexBlock + block);
+      if (newest) std::ranges::reverse(wanted);
+      for (const auto& entry : read(*store, [&](store::Reader& reader) {
+                                 return query_entries(reader, {.checkpoint = "rare", .newest_first = newest});
+                               }).entries)
+        found.push_back(entry.seq);
+      CHECK(found == wanted);
+      const auto timed = read(*store, [&](store::Reader& reader) {
+        return query_entries(reader,
+                             {.from_us = 1'020, .to_us = 1'021, .newest_first = newest, .limit = 1'000});
+      });
+      REQUIRE(timed.entries.size() == static_cast<std::size_t>(kIndexBlock));
+      CHECK(timed.entries.front().seq == (newest ? 21 * kIndexBlock - 1 : 20 * kIndexBlock));
+    }
+  }
+  change_database(dir.path(), "DELETE FROM index_places WHERE level = 1 AND block = 31 AND key = " +
+                                  key_of(IndexField::checkpoint, "rare"));
+  const auto searched = verify_search(*open_store(dir.path()));
+  REQUIRE(!searched);
+  CHECK_MESSAGE(searched.error().message.starts_with(
+                    "the index of entries 15872 to 16383: what it has of the blocks 16 to 31 together"),
+                searched.error().message);
+}
+
+TEST_CASE("a log without its index, as a migration leaves it, is indexed before or while it is written to") {
+  for (const bool at_start : {true, false}) {
+    CAPTURE(at_start);
+    TempDir dir;
+    constexpr std::int64_t kSize = 70 * kIndexBlock + 5;
+    const auto fill = [&](std::int64_t from, std::int64_t to) {
+      auto store = open_store(dir.path());
+      write(*store, [&](store::Tx& tx) -> Result<void> {
+        for (std::int64_t i = from; i < to; ++i) must(append(tx, draft(i)));
+        return {};
+      });
+    };
+    fill(0, kSize);
+    change_database(dir.path(), "DELETE FROM index_places; DELETE FROM index_nodes");
+    if (at_start) {
+      must(index_log(*open_store(dir.path())));
+    } else {
+      fill(kSize, 71 * kIndexBlock);
+    }
+    auto store = open_store(dir.path());
+    must(verify_search(*store));
+    CHECK(read(*store, [](store::Reader& reader) { return indexed_size(reader); }) ==
+          (at_start ? 70 : 71) * kIndexBlock);
+  }
 }

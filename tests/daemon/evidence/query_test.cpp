@@ -91,7 +91,7 @@ TEST_CASE_FIXTURE(Fixture, "filters are combined with and") {
 
 namespace {
 
-constexpr std::int64_t kMany = 2 * kIndexBlock + 500;  ///< two blocks of the index and what is newer
+constexpr std::int64_t kMany = 4 * kIndexBlock + 400;  ///< four blocks of the index and what is newer
 
 /// Time of entry i, with a clock that was set back twice.
 std::int64_t time_of(std::int64_t i) {
@@ -149,7 +149,7 @@ struct ManyEntries {
 }  // namespace
 
 TEST_CASE_FIXTURE(ManyEntries, "the index finds the same entries as a look at each") {
-  CHECK(read(*store, [](store::Reader& reader) { return indexed_size(reader); }) == 2 * kIndexBlock);
+  CHECK(read(*store, [](store::Reader& reader) { return indexed_size(reader); }) == 4 * kIndexBlock);
   check({.model = "early"}, [](std::int64_t i) { return i < 1'200; });
   check({.stage = "canary"}, [](std::int64_t i) { return i % 3 == 0; });
   check({.checkpoint = "sha256:10"}, [](std::int64_t i) { return i / 100 == 10; });
@@ -175,9 +175,10 @@ TEST_CASE_FIXTURE(ManyEntries, "a range of time is exact though the clock was se
 
 TEST_CASE_FIXTURE(StoreFixture,
                   "an entry is found by the kernel that it names, and by that of its promotion's candidate") {
+  constexpr std::int64_t kOfTen = kIndexBlock / 10 + 3;  // some of them beyond the index
   insert_running_stage(*store);
   write(*store, [&](store::Tx& tx) -> Result<void> {
-    for (std::int64_t i = 0; i < kIndexBlock + 20; ++i) {
+    for (std::int64_t i = 0; i < 10 * kOfTen; ++i) {
       schema::EntryDraft entry = draft(i);
       if (i % 10 == 0) {
         entry.kind = EvidenceKind::kernel_registered;
@@ -201,11 +202,13 @@ TEST_CASE_FIXTURE(StoreFixture,
     return seqs;
   };
   const auto named = seqs_of({.kernel = "kernel-b", .limit = 1'000});
-  CHECK(named.size() == 210);
+  CHECK(named.size() == static_cast<std::size_t>(2 * kOfTen));
   CHECK(std::ranges::all_of(named, [](std::int64_t rest) { return rest == 1 || rest == 2; }));
   CHECK(seqs_of({.kernel = "sha256:kb", .limit = 1'000}) == named);
-  CHECK(seqs_of({.promotion = "pr-1", .kernel = "kernel-b", .limit = 1'000}).size() == 105);
-  CHECK(seqs_of({.kernel = "other", .limit = 1'000}) == std::vector<std::int64_t>(105, 0));
+  CHECK(seqs_of({.promotion = "pr-1", .kernel = "kernel-b", .limit = 1'000}).size() ==
+        static_cast<std::size_t>(kOfTen));
+  CHECK(seqs_of({.kernel = "other", .limit = 1'000}) ==
+        std::vector<std::int64_t>(static_cast<std::size_t>(kOfTen), 0));
   CHECK(seqs_of({.kernel = "none", .limit = 1'000}).empty());
 }
 

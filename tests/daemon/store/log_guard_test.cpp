@@ -13,13 +13,10 @@ using namespace driftgate::store::testing;
 
 namespace {
 
-constexpr Sql kInsert{"insert entry",
-                      "INSERT INTO entries(seq, time_us, kind, actor, bytes) VALUES(?1, 1, 'k', 'a', x'00')"};
-constexpr Sql kReplace{
-    "replace entry",
-    "INSERT OR REPLACE INTO entries(seq, time_us, kind, actor, bytes) VALUES(?1, 2, 'k', 'b', x'01')"};
+constexpr Sql kInsert{"insert entry", "INSERT INTO entries(seq, bytes) VALUES(?1, x'00')"};
+constexpr Sql kReplace{"replace entry", "INSERT OR REPLACE INTO entries(seq, bytes) VALUES(?1, x'01')"};
 constexpr Sql kUpsert{"upsert entry",
-                      "INSERT INTO entries(seq, time_us, kind, actor, bytes) VALUES(?1, 2, 'k', 'b', x'01') "
+                      "INSERT INTO entries(seq, bytes) VALUES(?1, x'01') "
                       "ON CONFLICT(seq) DO UPDATE SET bytes = excluded.bytes"};
 constexpr Sql kUpdate{"update entry", "UPDATE entries SET bytes = x'01' WHERE seq = ?1"};
 constexpr Sql kDelete{"delete entry", "DELETE FROM entries WHERE seq = ?1"};
@@ -28,7 +25,10 @@ constexpr Sql kReplaceNode{"replace node",
                            "INSERT OR REPLACE INTO tree_nodes(position, hash) VALUES(?1, zeroblob(32))"};
 constexpr Sql kUpdateNode{"update node", "UPDATE tree_nodes SET hash = zeroblob(32) WHERE position = ?1"};
 constexpr Sql kDeleteNode{"delete node", "DELETE FROM tree_nodes WHERE position = ?1"};
-constexpr Sql kDropTrigger{"drop trigger", "DROP TRIGGER entries_append"};
+constexpr Sql kDropTrigger{"drop trigger", "DROP TRIGGER entries_no_update"};
+constexpr Sql kInsertIndex{"insert into the index", "INSERT INTO index_places VALUES(0, 0, ?1, x'0000')"};
+constexpr Sql kUpdateIndex{"update the index", "UPDATE index_places SET places = x'0100' WHERE key = ?1"};
+constexpr Sql kDeleteIndex{"delete from the index", "DELETE FROM index_places WHERE key = ?1"};
 constexpr Sql kDropTable{"drop table", "DROP TABLE entries"};
 constexpr Sql kAlter{"alter table", "ALTER TABLE entries RENAME TO others"};
 constexpr Sql kCreate{"create trigger", "CREATE TRIGGER t AFTER INSERT ON entries BEGIN SELECT 1; END"};
@@ -68,6 +68,44 @@ TEST_CASE_FIXTURE(StoreFixture, "the tree can only be appended to") {
   CHECK(!runs(*store, kReplaceNode, {0}));
   CHECK(!runs(*store, kUpdateNode, {0}));
   CHECK(!runs(*store, kDeleteNode, {0}));
+}
+
+TEST_CASE_FIXTURE(StoreFixture, "a write is undone as a whole when one of its entries has another number") {
+  const auto insert = [&](std::initializer_list<int> numbers) {
+    return store->write("several", [&](Tx& tx) -> Result<void> {
+      for (const int number : numbers) TRY(tx.run(kInsert, {number}));
+      return {};
+    });
+  };
+  must(insert({0, 1}));
+  for (const auto& numbers : {std::initializer_list<int>{2, 4}, {3, 2}, {2, 3, 5, 6}}) {
+    const auto refused = insert(numbers);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::conflict);
+    CHECK(refused.error().message == "the log is append-only: seq must be max + 1");
+  }
+  // What the write before it put in is replaced within one transaction.
+  CHECK(!store->write("replace", [&](Tx& tx) -> Result<void> {
+    TRY(tx.run(kInsert, {2}));
+    TRY(tx.run(kReplace, {2}));
+    return {};
+  }));
+  const auto failed = store->write("fail", [&](Tx& tx) -> Result<void> {
+    TRY(tx.run(kInsert, {2}));
+    return schema::fail(ErrorCode::conflict, "on purpose");
+  });
+  CHECK(failed.error().message == "on purpose");
+  must(insert({2, 3}));
+  const auto content =
+      read(*store, [](Reader& reader) { return find_row<std::string>(reader, kContent, {}); });
+  CHECK(content == "00,00,00,00");
+}
+
+TEST_CASE_FIXTURE(StoreFixture, "the index can only be added to") {
+  REQUIRE(runs(*store, kInsertIndex, {7}));
+  CHECK(!runs(*store, kInsertIndex, {7}));
+  CHECK(!runs(*store, kUpdateIndex, {7}));
+  CHECK(!runs(*store, kDeleteIndex, {7}));
 }
 
 TEST_CASE("the triggers hold without the authorizer, recursive ones included") {
