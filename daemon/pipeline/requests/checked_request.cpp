@@ -160,7 +160,7 @@ schema::Result<void> check_contract(const schema::Contract& contract, const stor
 /// first.
 struct Snapshot {
   CheckedRequest checked;
-  schema::Result<void> free{};  ///< of a hold
+  schema::Result<void> free{};       ///< of a hold
   schema::Result<void> other{};      ///< than the incumbent
   schema::Result<void> reachable{};  ///< by the data plane: candidate and fallback
   schema::Result<void> unblocked{};
@@ -204,8 +204,8 @@ struct Judged {
   Faults faults{};
 };
 
-/// A request with all that speaks against it. An error where what it names is not there: then there is nothing
-/// to look at.
+/// A request with all that speaks against it. An error where what it names is not there: then there is
+/// nothing to look at.
 schema::Result<Judged> judge(store::Store& store, const Settings& settings,
                              const route::Capabilities& data_plane, const std::string& actor,
                              const PromotionRequest& request) {

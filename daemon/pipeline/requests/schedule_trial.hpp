@@ -20,8 +20,8 @@ struct TrialParts {
 };
 
 /// Tries the request of a schedule without making it. The error of a request that can never be accepted as it
-/// is, even behind others that may pass; else why it would not be accepted now, one sentence each: a hold, a block, a capture that is not there
-/// yet, an engine that does not answer, a promotion in progress.
+/// is, even behind others that may pass; else why it would not be accepted now, one sentence each: a hold, a
+/// block, a capture that is not there yet, an engine that does not answer, a promotion in progress.
 [[nodiscard]] schema::Result<std::vector<std::string>> try_request(const TrialParts& parts,
                                                                    const std::string& actor,
                                                                    const PromotionRequest& request);

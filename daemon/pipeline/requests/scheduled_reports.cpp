@@ -61,8 +61,8 @@ schema::Result<void> ScheduledReports::look() {
   return {};
 }
 
-/// Whether a fire time before the report is still to be decided: the daemon may have just begun to look at what it
-/// missed, or hash a checkpoint. What takes longer than an hour is told by the next report.
+/// Whether a fire time before the report is still to be decided: the daemon may have just begun to look at
+/// what it missed, or hash a checkpoint. What takes longer than an hour is told by the next report.
 schema::Result<bool> ScheduledReports::waits_for_fires(std::int64_t report_us) {
   const auto due = TRY(look_up(context_.world.store, store::due_schedules, report_us - 1, 1));
   if (due.empty()) return false;

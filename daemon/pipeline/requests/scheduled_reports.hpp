@@ -11,7 +11,8 @@ namespace driftgate::pipeline {
 
 /// Tells webhooks of the schedules' nights at the times of the settings: a message of the type
 /// "schedule.report", once for each such time, also across restarts. What was missed while the daemon was
-/// away is in the next one, which reaches back to the last; so is what came of fire times that had no end then.
+/// away is in the next one, which reaches back to the last; so is what came of fire times that had no end
+/// then.
 class ScheduledReports {
  public:
   explicit ScheduledReports(Context& context) : context_(context) {}

@@ -43,10 +43,11 @@ constexpr Sql kFiresBetween{"schedule fires between",
                             "SELECT " FIRE_COLUMNS
                             " FROM schedule_fires WHERE (fire_us >= ?1 AND fire_us < ?2) OR "
                             "(fire_us >= ?2 AND missed_from_us < ?2) ORDER BY fire_us, schedule LIMIT ?3"};
-constexpr Sql kFiresOfBetween{"fires of schedule between",
-                              "SELECT " FIRE_COLUMNS
-                              " FROM schedule_fires WHERE schedule = ?4 AND ((fire_us >= ?1 AND fire_us < ?2) OR "
-                              "(fire_us >= ?2 AND missed_from_us < ?2)) ORDER BY fire_us LIMIT ?3"};
+constexpr Sql kFiresOfBetween{
+    "fires of schedule between",
+    "SELECT " FIRE_COLUMNS
+    " FROM schedule_fires WHERE schedule = ?4 AND ((fire_us >= ?1 AND fire_us < ?2) OR "
+    "(fire_us >= ?2 AND missed_from_us < ?2)) ORDER BY fire_us LIMIT ?3"};
 constexpr Sql kFiresSettled{
     "schedule fires settled since",
     "SELECT " FIRE_COLUMNS

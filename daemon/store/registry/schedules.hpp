@@ -73,8 +73,8 @@ Result<std::vector<ScheduleFireRow>> list_schedule_fires(Reader& reader, const S
 Result<std::vector<ScheduleFireRow>> schedule_fires_between(Reader& reader, std::int64_t since_us,
                                                             std::int64_t until_us, std::int64_t limit,
                                                             std::string_view schedule = {});
-/// Fires of times before `before_us` that were decided at `since_us` or later, or whose promotion ended then or
-/// goes on; by time, at most `limit`.
+/// Fires of times before `before_us` that were decided at `since_us` or later, or whose promotion ended then
+/// or goes on; by time, at most `limit`.
 Result<std::vector<ScheduleFireRow>> fires_settled_since(Reader& reader, std::int64_t before_us,
                                                          std::int64_t since_us, std::int64_t limit);
 Result<std::optional<ScheduleFireRow>> find_fire_of(Reader& reader, std::string_view promotion);

@@ -38,6 +38,17 @@ TEST_CASE("a schedule carries its revision as ETag, and a change must name the n
   }
 }
 
+TEST_CASE("a schedule with the name of a word of the API is reached by its name percent-encoded") {
+  Fixture fixture;
+  const auto etag_at = [&](const char* path) {
+    const auto response = fixture.call("GET", path, "viewer");
+    CHECK(response.status == 200);
+    return header_of(response, "etag");
+  };
+  CHECK(etag_at("/v1/schedules/%72eport") == "\"3\"");
+  CHECK(etag_at("/v1/schedules/report") != "\"3\"");
+}
+
 TEST_CASE("If-Match is * or a list of entity tags, compared strongly") {
   const auto read = [](const std::vector<std::string>& values) {
     driftgate::net::RequestHead head;

@@ -513,14 +513,14 @@ TEST_CASE("a schedule whose zone is not known any more has one item of its own i
   h.create();
   h.at(kStart + kHourUs);
   const auto noted = h.store->write("set", [](store::Tx& tx) {
-    return evidence::append(tx, {.time_us = kStart,
-                                 .kind = schema::EvidenceKind::schedule_set,
-                                 .actor = "sam",
-                                 .subject = {.model = "m"},
-                                 .body = {{"schedule", "lost"},
-                                          {"revision", 1},
-                                          {"cron", "0 * * * *"},
-                                          {"timezone", "Nowhere/Town"}}});
+    return evidence::append(
+        tx,
+        {.time_us = kStart,
+         .kind = schema::EvidenceKind::schedule_set,
+         .actor = "sam",
+         .subject = {.model = "m"},
+         .body = {
+             {"schedule", "lost"}, {"revision", 1}, {"cron", "0 * * * *"}, {"timezone", "Nowhere/Town"}}});
   });
   REQUIRE(noted.has_value());
   const auto report = h.report(kStart, kStart + 2 * kHourUs);

@@ -177,8 +177,7 @@ class Report {
             return is_asked_for(definition.model);
           }))
         continue;
-      auto fires =
-          TRY(store::schedule_fires_between(reader_, range_.since_us, range_.until_us, left, name));
+      auto fires = TRY(store::schedule_fires_between(reader_, range_.since_us, range_.until_us, left, name));
       fires_.insert(fires_.end(), std::make_move_iterator(fires.begin()),
                     std::make_move_iterator(fires.end()));
     }
@@ -278,8 +277,9 @@ class Report {
     shown["model"] = item.model;
     shown["local"] = local_text(item.zone, item.fire_us / kSecond);
     shown["duration_ms"] = duration_ms(shown["standing"]);
-    shown["needs"] = item.unreadable ? need("change_schedule", "promoter", "Change the schedule, or delete it.")
-                                     : needs_of(shown);
+    shown["needs"] = item.unreadable
+                         ? need("change_schedule", "promoter", "Change the schedule, or delete it.")
+                         : needs_of(shown);
     return shown;
   }
 
@@ -363,9 +363,8 @@ schema::Result<json> schedule_digest(store::Store& store, const DigestRange& wan
                                      std::size_t limit) {
   ReportRange range{wanted.since_us, wanted.until_us, ""};
   while (true) {
-    const auto report = store.read([&](store::Reader& reader) {
-      return Report(reader, range, now_us).whole(wanted.settled_since_us);
-    });
+    const auto report = store.read(
+        [&](store::Reader& reader) { return Report(reader, range, now_us).whole(wanted.settled_since_us); });
     if (report) {
       auto digest = report_digest(*report, limit);
       const bool whole = range.since_us == wanted.since_us;
