@@ -256,7 +256,7 @@ class Report {
     if (item.unreadable) {
       shown["outcome"] = "unrecorded";
       shown["why"] = "its fire times cannot be computed";
-      shown["reason"] = item.unreadable;
+      shown["reason"] = *item.unreadable;
     } else if (item.row != nullptr) {
       shown = fire_json(*item.row, standings_);
     } else if (item.covered != nullptr) {
