@@ -34,6 +34,7 @@ REASONS = (
     ("a rank was lost", r"Slurm's job (\d+) (?:was ended by signal|failed with exit status)",
      ("worker killed", "node", "requeue", "preempt", "cancel", "time limit")),
     ("forgotten", r"Slurm knows the job (\d+) no more", ("controller killed",)),
+    ("its adapter was killed", r"adapter \S+ ended with signal (?:9|15)", ("node", "requeue", "preempt", "cancel", "time limit")),
     ("a rank was lost", r"rank \d+", ("worker killed", "node", "requeue", "preempt")),
 )
 
