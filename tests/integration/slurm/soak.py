@@ -32,8 +32,12 @@ REASONS = (
     ("killed", r"Slurm's job (\d+) (?:was ended by signal 9|failed with exit status 137)",
      ("worker killed", "node", "requeue", "preempt")),
     ("a rank was lost", r"Slurm's job (\d+) (?:was ended by signal|failed with exit status)",
-     ("worker killed", "node", "requeue", "preempt", "cancel", "time limit")),
+     ("worker killed", "node", "requeue", "preempt", "cancel", "time limit", "controller killed")),
     ("forgotten", r"Slurm knows the job (\d+) no more", ("controller killed",)),
+    ("its step was lost", r"Slurm's job (\d+) ended with success and left no result",
+     ("node", "requeue", "preempt", "cancel", "time limit", "controller killed")),
+    ("a rank was lost", r"its process \d+ has ended", ("worker killed", "node", "requeue", "preempt", "cancel")),
+    ("its adapter was killed", r"adapter \S+ ended with signal (?:9|15)", ("node", "requeue", "preempt", "cancel", "time limit")),
     ("a rank was lost", r"rank \d+", ("worker killed", "node", "requeue", "preempt")),
 )
 
