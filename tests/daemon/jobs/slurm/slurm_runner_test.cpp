@@ -479,6 +479,8 @@ TEST_CASE("a number that a new controller gave to another job is not taken for o
   slurm.set(1, "state", "RUNNING");
   check_error(daemon.wait(), ErrorCode::unavailable, "Slurm knows the job 1 no more");
   daemon.runner->forget("pr-2/");
+  daemon.start("pr-3/offline/1/drift");  // without a job nobody looks
+  FakeSlurm::eventually([&] { return daemon.state("pr-3/offline/1/drift") == "queued"; });
   slurm.let_look();
   CHECK_FALSE(slurm.has(1, "cancels"));
   CHECK_FALSE(slurm.has(2, "cancels"));
