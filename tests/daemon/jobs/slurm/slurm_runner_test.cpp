@@ -1,91 +1,11 @@
 #include "daemon/jobs/slurm/slurm_runner.hpp"
 
-#include <condition_variable>
-#include <map>
-#include <mutex>
-
-#include "daemon/jobs/job_folder.hpp"
-#include "daemon/jobs/slurm/submissions.hpp"
-#include "tests/daemon/jobs/slurm/fake_slurm.hpp"
+#include "tests/daemon/jobs/slurm/slurm_daemon.hpp"
 
 using namespace driftgate;
 using namespace driftgate::jobs;
-using driftgate::jobs::testing::FakeSlurm;
-using driftgate::jobs::testing::kAwayText;
-using driftgate::jobs::testing::TempFolder;
+using namespace driftgate::jobs::testing;
 using schema::ErrorCode;
-
-namespace {
-
-constexpr const char* kKey = "pr-1/offline/1/drift";
-
-/// A daemon's runner over the fake, and what it told.
-struct Daemon {
-  explicit Daemon(const FakeSlurm& slurm, const TempFolder& folder,
-                  const std::function<void(SlurmRunnerOptions&)>& change = {}) {
-    SlurmRunnerOptions options;
-    options.jobs_dir = folder.path / "jobs";
-    options.access.bin_dir = slurm.bin();
-    options.worker = "/opt/driftgate";
-    options.poll = std::chrono::milliseconds(20);
-    options.settle = std::chrono::milliseconds(0);
-    if (change) change(options);
-    auto opened = open_slurm_runner(std::move(options));
-    REQUIRE(opened.has_value());
-    runner = std::move(*opened);
-    runner->on_done([this](JobDone done) {
-      const std::lock_guard guard(mutex);
-      ++told[done.key];
-      results[done.key] = std::move(done);
-      changed.notify_all();
-    });
-  }
-  JobDone wait(const std::string& key = kKey) {
-    std::unique_lock lock(mutex);
-    REQUIRE(changed.wait_for(lock, std::chrono::seconds(120), [&] { return results.contains(key); }));
-    return results.at(key);
-  }
-  void start(const std::string& key = kKey) const { REQUIRE(runner->start(spec(key)).has_value()); }
-  static JobSpec spec(const std::string& key = kKey) { return {key, JobKind::drift, {}, R"({"x":1})"}; }
-  [[nodiscard]] JobFolder folder(const std::string& key = kKey) const {
-    return JobFolder(runner->folder(key));
-  }
-  /// What a worker does at its end.
-  void put_result(const std::string& key = kKey) const {
-    JobResult result;
-    result.ok = true;
-    result.summary = R"({"rows":3})";
-    REQUIRE(folder(key).put("result.json", to_json(result)).has_value());
-  }
-  [[nodiscard]] std::string state(const std::string& key = kKey) const {
-    const auto place = runner->place(key);
-    return place ? place->state : "";
-  }
-  [[nodiscard]] std::string reason(const std::string& key = kKey) const {
-    const auto place = runner->place(key);
-    return place ? place->reason : "";
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<std::string, JobDone> results;
-  std::map<std::string, int> told;
-  std::unique_ptr<JobRunner> runner;
-};
-
-void check_error(const JobDone& done, ErrorCode code, const std::string& said) {
-  REQUIRE_FALSE(done.result.ok);
-  CHECK(done.result.error->code == code);
-  CHECK_MESSAGE(done.result.error->message.find(said) != std::string::npos, done.result.error->message);
-}
-
-SubmissionRecord record_of(const Daemon& daemon, const std::string& key = kKey) {
-  const auto record = read_submissions(daemon.folder(key));
-  REQUIRE(record.has_value());
-  return *record;
-}
-
-}  // namespace
 
 TEST_CASE("a job goes to Slurm, its place is known, and its result is told") {
   const FakeSlurm slurm;
@@ -465,6 +385,21 @@ TEST_CASE("a refusal that may pass is waited for, as long as the settings say") 
                 [](SlurmRunnerOptions& options) { options.away = std::chrono::milliseconds(1); });
   daemon.start("pr-2/offline/1/drift");
   check_error(daemon.wait("pr-2/offline/1/drift"), ErrorCode::unavailable, "slurm.away_s");
+}
+
+TEST_CASE("a job that its partition can never start is given up after a while") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  Daemon daemon(slurm, folder,
+                [](SlurmRunnerOptions& options) { options.away = std::chrono::milliseconds(1); });
+  daemon.start();
+  FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
+  slurm.set(1, "reason", "Priority");
+  slurm.let_look();
+  CHECK(daemon.results.empty());
+  slurm.set(1, "reason", "PartitionTimeLimit");
+  check_error(daemon.wait(), ErrorCode::unavailable, "PartitionTimeLimit");
+  FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
 }
 
 TEST_CASE("a number that a new controller gave to another job is not taken for ours") {
