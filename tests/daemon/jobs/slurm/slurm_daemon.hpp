@@ -11,7 +11,7 @@
 
 namespace driftgate::jobs::testing {
 
-inline constexpr const char* kKey = "pr-1/offline/1/drift";
+inline constexpr const char* kDriftKey = "pr-1/offline/1/drift";
 
 /// A daemon's runner over the fake, and what it told.
 struct Daemon {
@@ -34,28 +34,28 @@ struct Daemon {
       changed.notify_all();
     });
   }
-  JobDone wait(const std::string& key = kKey) {
+  JobDone wait(const std::string& key = kDriftKey) {
     std::unique_lock lock(mutex);
     REQUIRE(changed.wait_for(lock, std::chrono::seconds(120), [&] { return results.contains(key); }));
     return results.at(key);
   }
-  void start(const std::string& key = kKey) const { REQUIRE(runner->start(spec(key)).has_value()); }
-  static JobSpec spec(const std::string& key = kKey) { return {key, JobKind::drift, {}, R"({"x":1})"}; }
-  [[nodiscard]] JobFolder folder(const std::string& key = kKey) const {
+  void start(const std::string& key = kDriftKey) const { REQUIRE(runner->start(spec(key)).has_value()); }
+  static JobSpec spec(const std::string& key = kDriftKey) { return {key, JobKind::drift, {}, R"({"x":1})"}; }
+  [[nodiscard]] JobFolder folder(const std::string& key = kDriftKey) const {
     return JobFolder(runner->folder(key));
   }
   /// What a worker does at its end.
-  void put_result(const std::string& key = kKey) const {
+  void put_result(const std::string& key = kDriftKey) const {
     JobResult result;
     result.ok = true;
     result.summary = R"({"rows":3})";
     REQUIRE(folder(key).put("result.json", to_json(result)).has_value());
   }
-  [[nodiscard]] std::string state(const std::string& key = kKey) const {
+  [[nodiscard]] std::string state(const std::string& key = kDriftKey) const {
     const auto place = runner->place(key);
     return place ? place->state : "";
   }
-  [[nodiscard]] std::string reason(const std::string& key = kKey) const {
+  [[nodiscard]] std::string reason(const std::string& key = kDriftKey) const {
     const auto place = runner->place(key);
     return place ? place->reason : "";
   }
@@ -73,7 +73,7 @@ inline void check_error(const JobDone& done, schema::ErrorCode code, const std::
   CHECK_MESSAGE(done.result.error->message.find(said) != std::string::npos, done.result.error->message);
 }
 
-inline SubmissionRecord record_of(const Daemon& daemon, const std::string& key = kKey) {
+inline SubmissionRecord record_of(const Daemon& daemon, const std::string& key = kDriftKey) {
   const auto record = read_submissions(daemon.folder(key));
   REQUIRE(record.has_value());
   return *record;

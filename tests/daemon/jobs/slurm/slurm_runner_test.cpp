@@ -14,14 +14,14 @@ TEST_CASE("a job goes to Slurm, its place is known, and its result is told") {
   daemon.start();
   daemon.start();
   FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
-  CHECK(slurm.get(1, "comment") == std::string("driftgate/") + kKey);
-  CHECK(slurm.get(1, "folder") == daemon.runner->folder(kKey));
+  CHECK(slurm.get(1, "comment") == std::string("driftgate/") + kDriftKey);
+  CHECK(slurm.get(1, "folder") == daemon.runner->folder(kDriftKey));
   slurm.set(1, "reason", "Priority");
   FakeSlurm::eventually([&] { return daemon.reason() == "Priority"; });
   slurm.set(1, "nodes", "n3");
   slurm.set(1, "state", "RUNNING");
   FakeSlurm::eventually([&] { return daemon.state() == "running"; });
-  CHECK(daemon.runner->place(kKey)->nodes == "n3");
+  CHECK(daemon.runner->place(kDriftKey)->nodes == "n3");
   CHECK(daemon.runner->running() == 1);
   daemon.put_result();
   const auto done = daemon.wait();
@@ -32,7 +32,7 @@ TEST_CASE("a job goes to Slurm, its place is known, and its result is told") {
   CHECK(done.place->nodes == "n3");
   CHECK(done.place->submissions == std::vector<std::string>{"1"});
   CHECK(slurm.submitted() == 1);
-  CHECK(daemon.runner->place(kKey)->state == "ended");
+  CHECK(daemon.runner->place(kDriftKey)->state == "ended");
 }
 
 TEST_CASE("a daemon that died between sbatch and its record finds the job again") {
@@ -72,7 +72,7 @@ TEST_CASE("a restarted daemon takes over what is recorded, and tells an old resu
   const FakeSlurm slurm;
   const TempFolder folder;
   for (const bool damaged : {false, true}) {
-    const std::string key = damaged ? "pr-2/offline/1/drift" : kKey;
+    const std::string key = damaged ? "pr-2/offline/1/drift" : kDriftKey;
     {
       Daemon first(slurm, folder);
       first.start(key);
@@ -142,7 +142,7 @@ TEST_CASE("a job that is cancelled while it queues ends as a conflict and leaves
   Daemon daemon(slurm, folder);
   daemon.start();
   FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
-  daemon.runner->cancel(kKey);
+  daemon.runner->cancel(kDriftKey);
   check_error(daemon.wait(), ErrorCode::conflict, "cancelled");
   CHECK(slurm.get(1, "state") == "CANCELLED");
 }
@@ -154,7 +154,7 @@ TEST_CASE("a job that is cancelled while the controller is away is cancelled the
   daemon.start();
   FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
   slurm.say("away", kAwayText);
-  daemon.runner->cancel(kKey);
+  daemon.runner->cancel(kDriftKey);
   check_error(daemon.wait(), ErrorCode::conflict, "cancelled");
   CHECK(slurm.get(1, "state") == "PENDING");
   slurm.unsay("away");
@@ -205,7 +205,7 @@ TEST_CASE("lost nodes are made good by submitting again, as often as the setting
   daemon.start();
   for (int id = 1; id <= 3; ++id) {
     FakeSlurm::eventually(
-        [&] { return slurm.has(id) && daemon.runner->place(kKey)->remote == std::to_string(id); });
+        [&] { return slurm.has(id) && daemon.runner->place(kDriftKey)->remote == std::to_string(id); });
     if (id == 2) CHECK(daemon.reason() == "NODE_FAIL, submitted again as 2");
     slurm.set(id, "state", "NODE_FAIL");
   }
@@ -222,7 +222,7 @@ TEST_CASE("a time limit is followed by another submission while chunks are added
   daemon.start();
   for (int id = 1; id <= 4; ++id) {
     FakeSlurm::eventually(
-        [&] { return slurm.has(id) && daemon.runner->place(kKey)->remote == std::to_string(id); });
+        [&] { return slurm.has(id) && daemon.runner->place(kDriftKey)->remote == std::to_string(id); });
     const auto chunk = daemon.folder().path() / "chunks" / std::to_string(id);
     std::filesystem::create_directories(chunk.parent_path());
     if (id < 4) std::ofstream(chunk) << "measured";
@@ -291,12 +291,12 @@ TEST_CASE("forgotten jobs leave Slurm and the disk, those of others stay") {
   stranger.start();  // the same key in another folder: a copy of the database
   FakeSlurm::eventually([&] { return daemon.state() == "queued" && stranger.state() == "queued"; });
   CHECK(slurm.submitted() == 2);
-  const bool first_is_ours = slurm.get(1, "folder") == daemon.runner->folder(kKey);
+  const bool first_is_ours = slurm.get(1, "folder") == daemon.runner->folder(kDriftKey);
   const int own = first_is_ours ? 1 : 2;
   daemon.runner->forget("pr-1/");
   CHECK(daemon.runner->running() == 0);
   FakeSlurm::eventually([&] { return slurm.get(own, "state") == "CANCELLED"; });
-  FakeSlurm::eventually([&] { return !std::filesystem::exists(daemon.runner->folder(kKey)); });
+  FakeSlurm::eventually([&] { return !std::filesystem::exists(daemon.runner->folder(kDriftKey)); });
   CHECK(slurm.get(3 - own, "state") == "PENDING");
   stranger.put_result();
   CHECK(stranger.wait().result.ok);
@@ -342,9 +342,9 @@ TEST_CASE("a doubled submission that was cancelled is not judged when the one th
   FakeSlurm::eventually([&] { return slurm.get(2, "state") == "CANCELLED"; });
   slurm.let_look();
   CHECK(record_of(daemon).stalled == 0);
-  CHECK(daemon.runner->place(kKey)->remote == "1");
+  CHECK(daemon.runner->place(kDriftKey)->remote == "1");
   slurm.set(1, "state", "NODE_FAIL");
-  FakeSlurm::eventually([&] { return daemon.runner->place(kKey)->remote == "3"; });
+  FakeSlurm::eventually([&] { return daemon.runner->place(kDriftKey)->remote == "3"; });
   CHECK(daemon.reason() == "NODE_FAIL, submitted again as 3");
   daemon.put_result();
   CHECK(daemon.wait().result.ok);
@@ -357,7 +357,7 @@ TEST_CASE("a job that Slurm holds back after a failed start gives way to another
   daemon.start();
   FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
   slurm.set(1, "reason", "launch_failed_requeued_held");
-  FakeSlurm::eventually([&] { return slurm.has(2) && daemon.runner->place(kKey)->remote == "2"; });
+  FakeSlurm::eventually([&] { return slurm.has(2) && daemon.runner->place(kDriftKey)->remote == "2"; });
   FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
   slurm.let_look();
   CHECK(slurm.submitted() == 2);
@@ -496,9 +496,9 @@ TEST_CASE("a job folder that cannot be written is an error that names it") {
   const FakeSlurm slurm;
   const TempFolder folder;
   Daemon daemon(slurm, folder);
-  std::ofstream(daemon.runner->folder(kKey)) << "a file where the folder should be";
+  std::ofstream(daemon.runner->folder(kDriftKey)) << "a file where the folder should be";
   daemon.start();
-  check_error(daemon.wait(), ErrorCode::io, daemon.runner->folder(kKey));
+  check_error(daemon.wait(), ErrorCode::io, daemon.runner->folder(kDriftKey));
   CHECK(slurm.submitted() == 0);
 }
 
