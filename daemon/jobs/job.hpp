@@ -74,7 +74,16 @@ struct JobDone {
   std::string key;
   JobResult result;
   std::optional<JobPlace> place{};  ///< where it ran, when that is known
+  std::string folder{};             ///< of its files, when it is not the one that `folder` says
 };
+
+/// What becomes of a job whose folder a process before this one left.
+enum class JobFate : std::uint8_t {
+  keep,    ///< it is open, or nobody here knows it
+  cancel,  ///< it has ended for the pipeline: what still runs is ended, its folder stays
+  forget   ///< its promotion has ended: its folder goes too
+};
+using FateOf = std::function<JobFate(const std::string& key)>;
 
 /// Runs jobs outside the daemon's process. The pipeline knows only this, tests use a fake.
 class JobRunner {
@@ -94,8 +103,12 @@ class JobRunner {
   [[nodiscard]] virtual std::optional<JobPlace> place(const std::string& key) = 0;
   /// Deletes the folders of all jobs whose key starts with `prefix`; running ones are cancelled.
   virtual void forget(const std::string& prefix) = 0;
+  /// Asks for the fate of each job whose folder is there and which was not started since, and carries it out:
+  /// orders that the process before this one could not give any more. `fate_of` may be called later, on a
+  /// thread of the runner.
+  virtual void drop_left(FateOf fate_of) = 0;
   [[nodiscard]] virtual std::size_t running() const = 0;
-  /// Folder of a job's files: absolute path.
+  /// Folder of the files of a job that starts now: absolute path. Looks at no disk.
   [[nodiscard]] virtual std::string folder(const std::string& key) const = 0;
 };
 

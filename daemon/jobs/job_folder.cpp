@@ -76,6 +76,13 @@ std::string job_folder_name(std::string_view key) {
   return name;
 }
 
+std::string key_in(const JobFolder& folder) {
+  const auto text = folder.get("spec.json");
+  const auto spec = text ? job_spec_from_json(*text) : std::unexpected(text.error());
+  if (!spec || folder.path().filename() != job_folder_name(spec->key)) return {};
+  return spec->key;
+}
+
 schema::Result<void> JobFolder::put(std::string_view name, std::string_view bytes) const {
   return base::write_file_durably(file(name), bytes, 0600);
 }

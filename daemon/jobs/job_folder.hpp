@@ -26,6 +26,10 @@ inline constexpr std::size_t kMaxResultBytes = 8u << 20;
 /// of all of theirs.
 [[nodiscard]] std::string job_folder_name(std::string_view key);
 
+class JobFolder;
+/// The key of the job whose folder this is, by its spec.json; "" when it says none that belongs to the folder.
+[[nodiscard]] std::string key_in(const JobFolder& folder);
+
 /// The files of one job (docs/design/pipeline.md, "Where work runs"): spec.json, lock (flock = alive), pid,
 /// group (of an adapter), progress.jsonl, log, result.json.
 class JobFolder {

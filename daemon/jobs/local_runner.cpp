@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "daemon/jobs/kept_chunks.hpp"
+#include "daemon/jobs/slurm/submissions.hpp"
 #include "daemon/jobs/spawn_worker.hpp"
 
 namespace driftgate::jobs {
@@ -115,6 +116,22 @@ class LocalRunner final : public JobRunner {
     for (const auto& item : std::filesystem::directory_iterator(options_.jobs_dir, ignored)) {
       if (item.path().filename().string().starts_with(start))
         std::filesystem::remove_all(item.path(), ignored);
+    }
+  }
+
+  void drop_left(FateOf fate_of) override {
+    std::error_code ignored;
+    for (const auto& item : std::filesystem::directory_iterator(options_.jobs_dir, ignored)) {
+      const JobFolder job(item.path());
+      if (std::filesystem::exists(job.file(kBatchFile), ignored)) continue;  // of Slurm
+      const auto key = key_in(job);
+      const auto fate = key.empty() ? JobFate::keep : fate_of(key);
+      if (fate == JobFate::keep) continue;
+      const std::lock_guard guard(mutex_);
+      if (running_.contains(key) || std::ranges::find(waiting_, key, &JobSpec::key) != waiting_.end())
+        continue;
+      if (const auto worker = adopt_worker(job); worker.pid != 0) kill_worker(job, worker.pid);
+      if (fate == JobFate::forget) std::filesystem::remove_all(job.path(), ignored);
     }
   }
 

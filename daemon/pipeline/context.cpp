@@ -80,7 +80,7 @@ ModelState* Context::model_of(const Live& live) {
 }
 
 Facts Context::facts(const Live& live) {
-  return {live, model_of(live), now(), world.settings};
+  return {live, model_of(live), now(), world.settings, &world.runner};
 }
 
 schema::Result<void> Context::load(Live& live, const store::PromotionRow& row) {

@@ -167,7 +167,7 @@ void Coordinator::retry(Live& live) {
 }
 
 /// The end of a job is recorded in one transaction; then its stage continues.
-void Coordinator::job_done(const jobs::JobDone& done) {
+void Coordinator::job_done(const jobs::JobDone& done, const KeptFiles& kept) {
   for (auto& [id, live] : context_.promotions) {
     const auto prefix = job_key(live->run.key, "");
     if (live->run.key.stage.empty() || !done.key.starts_with(prefix)) continue;
@@ -177,8 +177,7 @@ void Coordinator::job_done(const jobs::JobDone& done) {
     if (job != listed->end() && job->state == store::JobState::running) {
       Change change{.name = "finish job"};
       change.rows.emplace_back([&](store::Tx& tx, Entries& entries) {
-        return put_ended_job(tx, entries, context_.facts(*live), *job, done,
-                             context_.world.runner.folder(done.key));
+        return put_ended_job(tx, entries, context_.facts(*live), *job, done, kept);
       });
       if (!context_.commit_or_retry(*live, std::move(change))) return;
     }

@@ -11,6 +11,7 @@
 #include "daemon/pipeline/requests/scheduled.hpp"
 #include "daemon/pipeline/requests/scheduled_reports.hpp"
 #include "daemon/pipeline/router_losses.hpp"
+#include "daemon/pipeline/stages/jobs.hpp"
 #include "daemon/pipeline/stages/step.hpp"
 #include "daemon/pipeline/telemetry.hpp"
 
@@ -30,7 +31,7 @@ class Coordinator {
   schema::Result<void> start();
   /// Timers, telemetry, heartbeat. Returns in how many µs it wants to be called again.
   std::int64_t tick();
-  void job_done(const jobs::JobDone& done);
+  void job_done(const jobs::JobDone& done, const KeptFiles& kept);
   /// Records what went with a router, then gives the one that took its place the routes.
   void router_replaced(route::RouterLoss loss, std::function<void()> recorded);
   schema::Result<void> rollback(const std::string& actor, const std::string& id, const std::string& reason);

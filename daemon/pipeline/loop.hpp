@@ -1,10 +1,13 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -47,6 +50,35 @@ class Loop {
     } catch (const std::future_error&) {
       return schema::fail(schema::ErrorCode::unavailable,
                           "the daemon stopped before it could answer; check whether the change was made");
+    }
+  }
+  /// As `call`, for what may hang: `unavailable` when it has not ended within `patience`. It then ends later,
+  /// or does not begin, so `work` owns what it uses.
+  template <typename T>
+  schema::Result<T> call_within(std::chrono::milliseconds patience, std::function<schema::Result<T>()> work) {
+    if (!threaded_ || on_loop()) return work();
+    struct Waiting {
+      std::promise<schema::Result<T>> promise{};
+      std::atomic<bool> given_up = false;
+    };
+    auto waiting = std::make_shared<Waiting>();
+    auto future = waiting->promise.get_future();
+    const std::weak_ptr<Waiting> watched = waiting;
+    if (!try_post([waiting, work = std::move(work)] {
+          if (!waiting->given_up) waiting->promise.set_value(work());
+        }))
+      return schema::fail(schema::ErrorCode::unavailable,
+                          "the daemon is stopping or too many wait; try again");
+    waiting.reset();
+    if (future.wait_for(patience) != std::future_status::ready) {
+      if (const auto still = watched.lock()) still->given_up = true;
+      return schema::fail(schema::ErrorCode::unavailable,
+                          "it does not answer: its file system may be away; try again later");
+    }
+    try {
+      return future.get();
+    } catch (const std::future_error&) {
+      return schema::fail(schema::ErrorCode::unavailable, "the daemon stopped before it could answer");
     }
   }
   [[nodiscard]] std::size_t queued() const;

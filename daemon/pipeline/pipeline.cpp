@@ -1,10 +1,14 @@
 #include "daemon/pipeline/pipeline.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <list>
 
+#include "daemon/jobs/job_folder.hpp"
 #include "daemon/net/url.hpp"
 #include "daemon/pipeline/coordinator.hpp"
 #include "daemon/pipeline/loop.hpp"
@@ -21,6 +25,7 @@
 #include "daemon/pipeline/requests/registry.hpp"
 #include "daemon/pipeline/requests/schedule_trial.hpp"
 #include "daemon/pipeline/routes.hpp"
+#include "daemon/store/jobs.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/engine_access.hpp"
 #include "schema/contract/contract.hpp"
@@ -32,6 +37,9 @@ using schema::ErrorCode;
 
 constexpr std::size_t kLookers = 8;              ///< so many engines of guards are looked at at the same time
 constexpr std::int64_t kIdleUs = 3'600'000'000;  ///< the helper thread has no timer
+
+/// How long an answer waits for a job's folder.
+constexpr std::chrono::milliseconds kFolderPatience{2'000};
 
 /// Who listens. Callbacks run under the lock, so that none runs after its subscription's end.
 class Listeners {
@@ -91,9 +99,11 @@ class PipelineImpl final : public Pipeline {
 
   schema::Result<void> start() override {
     runner_.on_done([this](jobs::JobDone done) {
-      post([this, done = std::move(done)] { coordinator_.job_done(done); });
+      auto kept = files_to_keep(done);
+      post([this, done = std::move(done), kept = std::move(kept)] { coordinator_.job_done(done, kept); });
     });
     if (threaded_) helper_.run([] { return kIdleUs; });
+    if (threaded_) files_.run([] { return kIdleUs; });
     for (auto& looker : lookers_)
       if (threaded_) looker.run([] { return kIdleUs; });
     auto started = coordinator_.start();
@@ -106,6 +116,7 @@ class PipelineImpl final : public Pipeline {
     runner_.on_done({});
     loop_.stop();
     helper_.stop();
+    files_.stop();
     std::ranges::for_each(lookers_, &Loop::stop);
   }
 
@@ -127,8 +138,10 @@ class PipelineImpl final : public Pipeline {
     return pipeline::try_request(
         {.store = store_,
          .adapters = settings_.adapters,
-         .check = [&](const std::string& who,
-                      const PromotionRequest& asked) { return check_decidable(who, asked); },
+         .faults =
+             [&](const std::string& who, const PromotionRequest& asked) {
+               return find_faults(store_, settings_, driver_.capabilities(), who, asked);
+             },
          .reach = [&](const std::string& url) { return context().world.health(url); }},
         actor, request);
   }
@@ -211,13 +224,20 @@ class PipelineImpl final : public Pipeline {
     return job(id, false);
   }
   schema::Result<View> job(const std::string& id, bool with_folder) override {
-    return store_.read([&](store::Reader& reader) { return job_view(reader, runner_, id, with_folder); });
+    const auto row = TRY(look_up(store_, store::get_job, id));
+    const auto logs = files_.call_within<std::vector<std::string>>(
+        kFolderPatience, [dir = row.dir] { return jobs::JobFolder(dir).printed(); });
+    return job_view(row, runner_, logs.value_or(std::vector<std::string>{}), with_folder);
   }
   schema::Result<Page> jobs(const JobFilter& filter, const PageRequest& page) override {
     return store_.read([&](store::Reader& reader) { return job_page(reader, runner_, filter, page); });
   }
   schema::Result<View> job_log(const JobLogRequest& request) override {
-    return look_up(store_, job_log_view, request);
+    const auto row = TRY(look_up(store_, store::get_job, request.job));
+    auto view = files_.call_within<View>(kFolderPatience, [row, request] { return job_log_view(row, request); });
+    if (!view && view.error().code == ErrorCode::unavailable)
+      return schema::wrap(view.error(), fmt::format("the folder of job {} cannot be read now", row.id));
+    return view;
   }
 
   schema::Result<View> contract(const std::string& name) override {
@@ -461,6 +481,7 @@ class PipelineImpl final : public Pipeline {
   PromotionLists lists_;
   Loop loop_{threaded_};
   Loop helper_{threaded_};
+  Loop files_{threaded_};     ///< for looks into the folders of jobs, which may hang
   std::deque<Loop> lookers_;  ///< for looks at the engines of guards, which may hang
   std::size_t next_looker_ = 0;
   Coordinator coordinator_;

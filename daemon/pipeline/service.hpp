@@ -179,7 +179,7 @@ class Service {
   virtual schema::Result<View> lift_block(const std::string& actor, const std::string& block,
                                           const std::string& reason) = 0;
 
-  /// Asks for the end of a job; the attempt of its stage then fails with an error that names `actor`. Asked
+  /// Asks for the end of a job; its promotion then ends as errored, with a reason that names `actor`. Asked
   /// again, it changes nothing. `conflict` when the job has ended.
   virtual schema::Result<View> cancel_job(const std::string& actor, const std::string& job,
                                           const std::string& reason) = 0;

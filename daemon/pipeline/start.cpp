@@ -9,6 +9,7 @@
 #include "daemon/pipeline/machine/routes.hpp"
 #include "daemon/route/table/route_json.hpp"
 #include "daemon/route/table/route_table.hpp"
+#include "daemon/store/jobs.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/models.hpp"
 #include "daemon/store/registry/routes.hpp"
@@ -43,6 +44,24 @@ schema::Result<ModelState> take_lock(store::Tx& tx, Entries& entries, const std:
   TRY(put_route(tx, entries, {.model = name}, state.desired,
                 "the daemon started: the smaller of the desired and the observed share", now_us));
   return state;
+}
+
+/// By what is stored of the job; what is stored of none may be another daemon's.
+jobs::JobFate stored_fate(store::Store& store, const std::string& key) {
+  const auto stage = stage_in(key);
+  if (!stage) return jobs::JobFate::keep;
+  auto fate = jobs::JobFate::keep;
+  const auto read = store.read([&](store::Reader& reader) -> schema::Result<void> {
+    const auto promotion = TRY(store::find_promotion(reader, stage->promotion));
+    if (!promotion) return {};
+    const auto listed = TRY(store::list_jobs(reader, *stage));
+    const auto job = std::ranges::find(listed, key.substr(stage->text().size() + 1), &store::JobRow::name);
+    if (job == listed.end()) return {};
+    if (job->ended_us) fate = jobs::JobFate::cancel;
+    if (store::is_terminal(promotion->state)) fate = jobs::JobFate::forget;
+    return {};
+  });
+  return read ? fate : jobs::JobFate::keep;
 }
 
 }  // namespace
@@ -104,6 +123,9 @@ schema::Result<void> Coordinator::start() {
   TRY(reports_.read_setting());
   TRY(take_locks());
   TRY(load_open_promotions());
+  // What the daemon before this one had committed and could not tell its runner any more.
+  context_.world.runner.drop_left(
+      [&store = context_.world.store](const std::string& key) { return stored_fate(store, key); });
   // A stage continues (and may raise its share again) only once this route was read back: see
   // restore_routes().
   restore_routes();

@@ -17,6 +17,10 @@
 #include "schema/contract/contract.hpp"
 #include "stages/canary/canary.hpp"
 
+namespace driftgate::jobs {
+class JobRunner;
+}
+
 namespace driftgate::pipeline {
 
 /// The stream state that holds the memory of all tests of a canary.
@@ -84,6 +88,7 @@ struct Facts {
   const ModelState* model = nullptr;  ///< null when the model is not known yet
   std::int64_t now_us = 0;
   const Settings& settings;
+  jobs::JobRunner* runner = nullptr;  ///< says where jobs are that end with their stage; null: nobody does
 };
 
 }  // namespace driftgate::pipeline

@@ -17,7 +17,7 @@ constexpr Sql kInsert{"insert job",
                       "?18, ?19, ?20) ON CONFLICT(promotion, stage, attempt, name) DO NOTHING"};
 constexpr Sql kUpdate{"update job",
                       "UPDATE jobs SET state = ?2, remote = ?3, result = ?4, ended_us = ?5, runner = ?6, "
-                      "nodes = ?7, place_reason = ?8 WHERE id = ?1"};
+                      "nodes = ?7, place_reason = ?8, dir = ?9 WHERE id = ?1"};
 constexpr Sql kRequestCancel{"request the cancelling of a job",
                              "UPDATE jobs SET cancelled_by = ?2, cancel_reason = ?3, cancelled_us = ?4 "
                              "WHERE id = ?1 AND cancelled_us IS NULL AND state IN ('pending', 'running')"};
@@ -81,7 +81,7 @@ Result<JobRow> ensure_job(Tx& tx, const JobRow& job) {
 
 Result<void> update_job(Tx& tx, const JobRow& job) {
   return must_change(tx.run(kUpdate, {job.id, to_string(job.state), job.remote, job.result, job.ended_us,
-                                      job.runner, job.nodes, job.place_reason}),
+                                      job.runner, job.nodes, job.place_reason, job.dir}),
                      ErrorCode::not_found, fmt::format("there is no job '{}'", job.id));
 }
 

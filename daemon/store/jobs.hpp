@@ -42,7 +42,7 @@ struct JobRow {
 
 /// The job of (stage, name) as stored: `job` itself when it was new, the older one when it was there.
 Result<JobRow> ensure_job(Tx& tx, const JobRow& job);
-/// Writes what an end changes: state, remote, result, ended_us and the place; `not_found` without such a job.
+/// Writes what an end changes: state, remote, result, ended_us, the place and the folder; `not_found` without such a job.
 Result<void> update_job(Tx& tx, const JobRow& job);
 /// Stores who asked for the end of a job that has not ended, unless somebody has before. `not_found` without
 /// such a job.

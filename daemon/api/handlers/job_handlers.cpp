@@ -53,10 +53,9 @@ void add_job_routes(std::vector<Route>& list) {
       .query("offset", "integer", "from this byte on; absent: the end of what is there")
       .query("limit", "integer", "bytes at most; 65536 by default, 262144 at most")
       .answer(200, "JobLog", "a part; `next` is the offset of the one after it");
-  jobs.post(
-          "/v1/jobs/{id}/cancel", "cancelJob",
-          "End a job that has not ended; the attempt of its stage fails, with the name of who asked and why",
-          Scope::operator_, with_reason<&Service::cancel_job>)
+  jobs.post("/v1/jobs/{id}/cancel", "cancelJob",
+            "End a job that has not ended; its promotion ends as errored, with the name of who asked and why",
+            Scope::operator_, with_reason<&Service::cancel_job>)
       .body("ReasonRequest")
       .idempotent()
       .answer(200, "Job", "the job; it ends once its runner has ended it");

@@ -235,7 +235,7 @@ void add_job_commands(CLI::App& jobs, JobsArgs& args, const ConnectionArgs& conn
   };
   of_job(make(jobs, "show", "Show where a job runs, how far it is, or how it ended",
               [&] { return jobs_show(connection, args); }));
-  of_job(make(jobs, "cancel", "End a job; the attempt of its stage fails and names you and the reason",
+  of_job(make(jobs, "cancel", "End a job; its promotion ends as errored and names you and the reason",
               [&] { return jobs_cancel(connection, args); }))
       ->add_option("--reason", args.reason, "Why; kept as evidence")
       ->required();

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-#include "daemon/jobs/job_folder.hpp"
+#include "daemon/jobs/detached_runner.hpp"
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/jobs/slurm/submissions.hpp"
 #include "daemon/jobs/worker.hpp"
@@ -76,17 +76,20 @@ class ChosenRunner final : public JobRunner {
         slurm_(std::move(slurm)) {}
 
   void on_done(std::function<void(JobDone)> callback) override {
-    std::function<void(JobDone)> tell;
-    if (callback) {
-      tell = [this, callback](JobDone done) {
+    for (auto* const runner : all()) {
+      if (!callback) {
+        runner->on_done({});
+        continue;
+      }
+      runner->on_done([this, callback, runner](JobDone done) {
+        done.folder = runner->folder(done.key);
         {
           const std::lock_guard guard(mutex_);
           chosen_.erase(done.key);
         }
         callback(std::move(done));
-      };
+      });
     }
-    for (auto* const runner : all()) runner->on_done(tell);
   }
 
   schema::Result<void> start(const JobSpec& spec) override {
@@ -103,7 +106,7 @@ class ChosenRunner final : public JobRunner {
   }
 
   [[nodiscard]] std::optional<JobProgress> progress(const std::string& key) override {
-    return JobFolder(folder(key)).progress();
+    return runner_of(key).progress(key);
   }
 
   [[nodiscard]] std::optional<JobPlace> place(const std::string& key) override {
@@ -121,6 +124,10 @@ class ChosenRunner final : public JobRunner {
     for (auto* const runner : all()) runner->forget(prefix);
   }
 
+  void drop_left(FateOf fate_of) override {
+    for (auto* const runner : all()) runner->drop_left(fate_of);
+  }
+
   [[nodiscard]] std::size_t running() const override {
     std::size_t count = 0;
     for (const auto* const runner : all()) count += runner->running();
@@ -128,14 +135,7 @@ class ChosenRunner final : public JobRunner {
   }
 
   [[nodiscard]] std::string folder(const std::string& key) const override {
-    const auto usual = local_->folder(key);
-    std::error_code ignored;
-    if (fs::exists(usual, ignored)) return usual;
-    for (const auto* const runner : all()) {
-      auto path = runner->folder(key);
-      if (fs::exists(path, ignored)) return path;
-    }
-    return usual;
+    return runner_of(key).folder(key);
   }
 
  private:
@@ -146,6 +146,13 @@ class ChosenRunner final : public JobRunner {
       if (runner != nullptr) runners.push_back(runner);
     }
     return runners;
+  }
+
+  /// Of a job that was started; else the one whose folder new jobs have.
+  [[nodiscard]] JobRunner& runner_of(const std::string& key) const {
+    const std::lock_guard guard(mutex_);
+    const auto found = chosen_.find(key);
+    return found == chosen_.end() ? *local_ : *found->second;
   }
 
   JobRunner& choose(const JobSpec& spec) {
@@ -179,7 +186,7 @@ class ChosenRunner final : public JobRunner {
   }
 
   const ChosenRunnerOptions options_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, JobRunner*> chosen_;  ///< of jobs that were started and have not ended
   std::unique_ptr<JobRunner> local_;          ///< new jobs on this machine
   std::unique_ptr<JobRunner> other_local_;    ///< such that began under another choice; null: no other folder
@@ -227,8 +234,8 @@ schema::Result<std::unique_ptr<JobRunner>> open_chosen_runner(ChosenRunnerOption
   other.jobs_dir = always_local ? options.slurm.jobs_dir : data_folder;
   if (fs::exists(other.jobs_dir, ignored) && !fs::equivalent(other.jobs_dir, home.jobs_dir, ignored))
     other_local = TRY(open_local_runner(other));
-  return std::make_unique<ChosenRunner>(std::move(options), std::move(local), std::move(other_local),
-                                        std::move(slurm));
+  return detached(std::make_unique<ChosenRunner>(std::move(options), std::move(local), std::move(other_local),
+                                                 std::move(slurm)));
 }
 
 }  // namespace driftgate::jobs

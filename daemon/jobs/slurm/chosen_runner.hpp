@@ -32,7 +32,8 @@ struct ChosenRunnerOptions {
 [[nodiscard]] std::uint64_t input_bytes(const JobSpec& spec);
 
 /// A runner that sends each new job to this machine or to Slurm, and leaves each that has started where it
-/// is, whatever the choice was then. Errors of both runners' opening.
+/// is, whatever the choice was then. No call waits for a disk or for Slurm (detached_runner.hpp). Errors of
+/// both runners' opening.
 [[nodiscard]] schema::Result<std::unique_ptr<JobRunner>> open_chosen_runner(ChosenRunnerOptions options);
 
 }  // namespace driftgate::jobs

@@ -50,7 +50,7 @@ JobStep failure(ErrorCode code, std::string message) {
 }
 
 std::string last_words(const JobFacts& facts) {
-  return facts.output.empty() ? fmt::format("it wrote nothing; its folder is {}", facts.folder)
+  return facts.output.empty() ? std::string("what it printed is read with driftgate jobs logs")
                               : fmt::format("its last words: {}", facts.output);
 }
 

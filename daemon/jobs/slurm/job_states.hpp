@@ -39,7 +39,7 @@ struct JobFacts {
   std::uint32_t stalled = 0;       ///< see SubmissionRecord
   std::uint32_t resubmissions = 2;
   std::string folder;
-  std::string output;        ///< the end of what its script and its worker wrote
+  std::string output;        ///< the last lines of its worker and of Slurm's programs
   bool folder_full = false;  ///< no space is left there
   bool unfit = false;        ///< see is_unfit, for as long as the settings let a job wait for that to change
   std::string lost_rank{};   ///< why its worker could not go on without a rank; "" for all other ends

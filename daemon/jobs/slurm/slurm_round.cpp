@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <utility>
 
@@ -50,8 +51,23 @@ std::string tail_of(const std::string& path) {
   return schema::utf8_text(text, kTailBytes);
 }
 
+/// Lines of the worker and of Slurm's programs. A site's script may print anything, keys too, and what an
+/// error quotes is shown to all and never deleted.
+std::string own_lines(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kFrom{"driftgate worker: ", "srun: ", "slurmstepd: "};
+  std::string kept;
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (std::ranges::none_of(kFrom, [&](std::string_view from) { return line.starts_with(from); })) continue;
+    if (!kept.empty()) kept += '\n';
+    kept += line;
+  }
+  return kept;
+}
+
 std::string output_of(const JobFolder& folder, const std::string& id) {
-  return tail_of(folder.file(fmt::format("slurm-{}.out", id)));
+  return own_lines(tail_of(folder.file(fmt::format("slurm-{}.out", id))));
 }
 
 std::string latest_id(const SubmissionRecord& record) {
@@ -108,6 +124,31 @@ void SlurmJobs::forget(const std::string& prefix) {
     std::filesystem::remove_all(item.path(), ignored);
   }
   // A submission that was never recorded is found by its folder, which is gone now.
+  look_for_strays_ = true;
+}
+
+void SlurmJobs::drop_left(const FateOf& fate_of) {
+  std::vector<std::filesystem::path> left;
+  std::error_code ignored;
+  for (const auto& item : std::filesystem::directory_iterator(options_.jobs_dir, ignored))
+    if (std::filesystem::exists(item.path() / kBatchFile, ignored)) left.push_back(item.path());
+  for (const auto& path : left) {
+    const JobFolder folder(path);
+    const auto key = key_in(folder);
+    const auto fate = key.empty() || is_known(key) ? JobFate::keep : fate_of(key);
+    if (fate == JobFate::forget) forget(key);
+    if (fate == JobFate::cancel) note_cancelled(folder);
+  }
+}
+
+/// The next look finds it at Slurm as one that nobody waits for.
+void SlurmJobs::note_cancelled(const JobFolder& folder) {
+  std::error_code ignored;
+  auto record = read_submissions(folder).value_or(SubmissionRecord{});
+  if (record.ended || std::filesystem::exists(folder.file("result.json"), ignored)) return;
+  record.cancelled = true;
+  if (const auto noted = folder.put(kSubmissionsFile, to_json(record)); !noted)
+    return log("warn", fmt::format("cannot note that a job is cancelled: {}", noted.error().describe()));
   look_for_strays_ = true;
 }
 

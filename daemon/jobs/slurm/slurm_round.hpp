@@ -27,6 +27,8 @@ class SlurmJobs {
   void cancel(const std::string& key);
   /// Drops all jobs whose key starts with `prefix`, at Slurm too, and deletes their folders.
   void forget(const std::string& prefix);
+  /// See JobRunner::drop_left.
+  void drop_left(const FateOf& fate_of);
 
   /// One look at the folders and at Slurm, and what follows from it. Returns jobs that have ended.
   [[nodiscard]] std::vector<JobDone> look();
@@ -61,6 +63,7 @@ class SlurmJobs {
     std::optional<JobResult> ended{};
   };
 
+  void note_cancelled(const JobFolder& folder);
   void look_for_results();
   void look_at_queue();
   void controller_away(const schema::Error& error);

@@ -31,7 +31,10 @@ constexpr std::chrono::milliseconds kShortestPause{100};
 struct Orders {
   std::vector<JobSpec> starts;
   std::vector<std::string> cancels, forgets;
-  [[nodiscard]] bool empty() const { return starts.empty() && cancels.empty() && forgets.empty(); }
+  FateOf left{};
+  [[nodiscard]] bool empty() const {
+    return starts.empty() && cancels.empty() && forgets.empty() && !left;
+  }
 };
 
 class SlurmRunner final : public JobRunner {
@@ -106,6 +109,12 @@ class SlurmRunner final : public JobRunner {
     wake_.notify_all();
   }
 
+  void drop_left(FateOf fate_of) override {
+    const std::lock_guard guard(mutex_);
+    orders_.left = std::move(fate_of);
+    wake_.notify_all();
+  }
+
   [[nodiscard]] std::size_t running() const override {
     const std::lock_guard guard(mutex_);
     return places_.size();
@@ -138,9 +147,8 @@ class SlurmRunner final : public JobRunner {
     while (!stopping_) {
       auto orders = std::exchange(orders_, {});
       lock.unlock();
-      for (const auto& prefix : orders.forgets) jobs_.forget(prefix);
-      for (const auto& spec : orders.starts) jobs_.add(spec);
-      for (const auto& key : orders.cancels) jobs_.cancel(key);
+      take(orders);
+      if (orders.left) jobs_.drop_left(orders.left);
       auto done = jobs_.has_work() ? jobs_.look() : std::vector<JobDone>{};
       const auto looked = Clock::now();
       auto places = jobs_.places();
@@ -150,6 +158,14 @@ class SlurmRunner final : public JobRunner {
       if (stopping_) break;
       pause(lock, looked);
     }
+    // What was ordered during the last look is noted in the folders: the next daemon tells Slurm.
+    take(std::exchange(orders_, {}));
+  }
+
+  void take(const Orders& orders) {
+    for (const auto& prefix : orders.forgets) jobs_.forget(prefix);
+    for (const auto& spec : orders.starts) jobs_.add(spec);
+    for (const auto& key : orders.cancels) jobs_.cancel(key);
   }
 
   void pause(std::unique_lock<std::mutex>& lock, Clock::time_point looked) {

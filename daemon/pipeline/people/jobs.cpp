@@ -22,7 +22,10 @@ Done cancel_job(Context& context, const std::string& actor, const std::string& i
   if (row.cancelled_us) return {};
   TRY(context.commit_rows("cancel job", [&](store::Tx& tx, Entries&) -> Done {
     TRY(store::request_cancel(tx, id, actor, reason, context.now()));
-    return note_made(tx, id, [&] { return job_view(tx, context.world.runner, id, false); });
+    return note_made(tx, id, [&]() -> schema::Result<View> {
+      const auto asked = TRY(store::get_job(tx, id));
+      return job_view(asked, context.world.runner, {}, false);
+    });
   }));
   context.effects.emplace_back(CancelJob{job_key(row.stage, row.name)});
   return {};

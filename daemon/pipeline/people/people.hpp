@@ -29,7 +29,7 @@ using Done = schema::Result<void>;
 [[nodiscard]] Done lift_block(Context& context, const std::string& actor, const std::string& id,
                               const std::string& reason);
 
-/// Asks for the end of a job that runs; its stage's attempt then fails for it. Asked before, it changes
+/// Asks for the end of a job that runs; its promotion then ends as errored. Asked before, it changes
 /// nothing. `conflict` when the job has ended.
 [[nodiscard]] Done cancel_job(Context& context, const std::string& actor, const std::string& id,
                               const std::string& reason);

@@ -22,7 +22,11 @@ bool is_open(const store::JobRow& row) {
 
 /// Where a job is, or was when it ended.
 std::optional<jobs::JobPlace> place_of(const store::JobRow& row, jobs::JobRunner& runner) {
-  if (is_open(row)) return runner.place(job_key(row.stage, row.name));
+  if (is_open(row)) {
+    auto place = runner.place(job_key(row.stage, row.name));
+    if (place) place->reason = without_folder(std::move(place->reason), row.dir);
+    return place;
+  }
   if (row.runner.empty()) return std::nullopt;
   return jobs::JobPlace{.runner = row.runner,
                         .remote = row.remote,
@@ -127,11 +131,10 @@ std::string place_text(const jobs::JobPlace& place) {
   return fmt::format("runs at Slurm as {}{}{}", place.remote, where, why);
 }
 
-schema::Result<View> job_view(store::Reader& reader, jobs::JobRunner& runner, const std::string& id,
-                              bool with_folder) {
-  const auto row = TRY(store::get_job(reader, id));
+View job_view(const store::JobRow& row, jobs::JobRunner& runner, const std::vector<std::string>& logs,
+              bool with_folder) {
   json value = row_json(row, runner);
-  value["logs"] = jobs::JobFolder(row.dir).printed();
+  value["logs"] = logs;
   if (with_folder) value["folder"] = row.dir;
   return view_of(row, value);
 }
@@ -147,11 +150,10 @@ schema::Result<Page> job_page(store::Reader& reader, jobs::JobRunner& runner, co
   return page;
 }
 
-schema::Result<View> job_log_view(store::Reader& reader, const JobLogRequest& request) {
+schema::Result<View> job_log_view(const store::JobRow& row, const JobLogRequest& request) {
   if (request.limit < 1 || request.limit > kMaxJobLogBytes)
     return schema::fail(ErrorCode::invalid_argument,
                         fmt::format("'limit' must be 1 to {} bytes", kMaxJobLogBytes));
-  const auto row = TRY(store::get_job(reader, request.job));
   const jobs::JobFolder folder(row.dir);
   const auto files = folder.printed();
   auto file = request.file;

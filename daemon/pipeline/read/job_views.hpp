@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "daemon/jobs/job.hpp"
 #include "daemon/pipeline/service.hpp"
@@ -10,15 +11,16 @@
 
 namespace driftgate::pipeline {
 
-// Jobs as the JSON that service.hpp describes, read in the caller's transaction. The runner is asked where
-// those are that have not ended, and how far.
+// Jobs as the JSON that service.hpp describes. The runner is asked where those are that have not ended, and
+// how far. What reads a job's folder takes the row that was read before: no transaction waits for a disk.
 
-/// `with_folder`: the view names the job's folder.
-[[nodiscard]] schema::Result<View> job_view(store::Reader& reader, jobs::JobRunner& runner,
-                                            const std::string& id, bool with_folder);
+/// `logs`: what the job's folder has; `with_folder`: the view names it.
+[[nodiscard]] View job_view(const store::JobRow& row, jobs::JobRunner& runner,
+                            const std::vector<std::string>& logs, bool with_folder);
 [[nodiscard]] schema::Result<Page> job_page(store::Reader& reader, jobs::JobRunner& runner,
                                             const JobFilter& filter, const PageRequest& request);
-[[nodiscard]] schema::Result<View> job_log_view(store::Reader& reader, const JobLogRequest& request);
+/// Reads the job's folder.
+[[nodiscard]] schema::Result<View> job_log_view(const store::JobRow& row, const JobLogRequest& request);
 
 /// {"runner", "remote", "state", "reason", "nodes"}, or null.
 [[nodiscard]] nlohmann::json place_json(const std::optional<jobs::JobPlace>& place);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/algorithm/string/replace.hpp>
 #include <initializer_list>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/rooted_path.hpp"
@@ -168,8 +169,11 @@ class FixedStage {
         floor_pair(*captures, captures->floor_inf, **inf, stages::FloorSide::inf, payload.floor_inf);
     if (!floor_inf) return AttemptFailed{floor_inf.error(), kFloorInf};
     if (!*floor_train || !*floor_inf) return std::move(jobs_);
-    for (const char* name : kCaptureJobs)
-      payload.roots.push_back(context_.world.runner.folder(job_key(live_.run.key, name)));
+    for (const char* name : kCaptureJobs) {
+      const auto at = folders_.find(name);
+      payload.roots.push_back(
+          at != folders_.end() ? at->second : context_.world.runner.folder(job_key(live_.run.key, name)));
+    }
     return measure(payload);
   }
 
@@ -184,7 +188,7 @@ class FixedStage {
     }
     if (!drift->result->ok)
       return AttemptFailed{drift->result->error.value_or(schema::Error{}), "measuring drift"};
-    return decide_on(*drift->result);
+    return decide_on(*drift->result, drift->row.dir);
   }
 
   /// The path of a capture; nothing while its adapter runs.
@@ -202,12 +206,13 @@ class FixedStage {
     const jobs::CapturePayload payload{source.adapter, std::move(argv)};
     auto job = TRY(look_at_job(context_, live_, name, jobs::JobKind::capture, adapter->second.limits,
                                jobs::to_json(payload)));
+    folders_[name] = job.row.dir;
     if (!job.result) {
       dispatch(jobs_, job, what);
       return std::optional<std::string>();
     }
     if (!job.result->ok) return std::unexpected(job.result->error.value_or(schema::Error{}));
-    return std::optional(context_.world.runner.folder(job.spec.key) + "/" + jobs::kCaptureFile);
+    return std::optional(job.row.dir + "/" + jobs::kCaptureFile);
   }
 
   /// The two captures of a floor; false while an adapter runs. True with nothing found: none was requested.
@@ -264,13 +269,13 @@ class FixedStage {
   }
 
   /// Spends α for these inputs, then decides beside the loop. The same inputs again give the stored verdicts.
-  StageStep decide_on(const jobs::JobResult& drift) {
+  StageStep decide_on(const jobs::JobResult& drift, const std::string& folder) {
     auto spent = context_.spend_alpha(live_, inputs_digest(drift));
     if (!spent) return Retry{spent.error()};
     if (spent->run != live_.run.key) {
       if (auto earlier = reuse(*spent)) return std::move(*earlier);
     }
-    const auto files = table_files(drift, context_.world.runner.folder(job_key(live_.run.key, "drift")));
+    const auto files = table_files(drift, folder);
     const stages::StageInputs inputs{.attempt = static_cast<std::uint32_t>(spent->k),
                                      .alpha = std::nullopt,
                                      .seed = live_.row.seed,
@@ -299,6 +304,7 @@ class FixedStage {
   const Live& live_;
   Stage stage_;
   Change jobs_;  ///< that are dispatched by this look
+  std::map<std::string, std::string, std::less<>> folders_;  ///< of the capture jobs, by name
   std::optional<store::EngineRow> engine_;
 };
 

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/replace.hpp>
+#include <boost/algorithm/string/split.hpp>
+#include <charconv>
+#include <utility>
 
 #include "daemon/base/read_file.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
@@ -33,22 +37,21 @@ jobs::JobResult cancelled_result(const store::JobRow& job, std::int64_t wall_ms)
   return result;
 }
 
-/// The pairs of a sample and their table, under the digests that the entry job_finished names.
-schema::Result<void> keep_sample(store::Tx& tx, const jobs::JobResult& result, const std::string& folder,
-                                 std::int64_t now_us) {
-  for (const auto& [name, file] : result.files) {
-    const auto bytes = base::read_file(folder + "/" + file).value_or(std::string());
-    if (bytes.empty() || bytes.size() > store::kMaxBlobBytes) continue;
-    const auto* const type = name == "pairs" ? "application/jsonl" : "application/vnd.driftgate.table";
-    TRY(store::put_blob(tx, bytes, type, now_us));
-  }
-  return {};
-}
-
 }  // namespace
 
 std::string job_key(const store::StageKey& stage, std::string_view name) {
   return stage.text() + "/" + std::string(name);
+}
+
+std::optional<store::StageKey> stage_in(const std::string& key) {
+  std::vector<std::string> parts;
+  boost::split(parts, key, [](char c) { return c == '/'; });
+  if (parts.size() != 4) return std::nullopt;
+  store::StageKey stage{parts[0], parts[1], 0};
+  const auto& number = parts[2];
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), stage.attempt);
+  if (error != std::errc{} || job_key(stage, parts[3]) != key) return std::nullopt;
+  return stage;
 }
 
 schema::Result<StageJob> look_at_job(Context& context, const Live& live, std::string_view name,
@@ -95,10 +98,16 @@ void dispatch(Change& change, const StageJob& job, std::string what) {
 }
 
 schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts& facts, store::JobRow& job,
-                                   const jobs::JobDone& done, const std::string& folder) {
+                                   const jobs::JobDone& done, const KeptFiles& kept) {
   auto ended = done;
   if (job.cancelled_us) ended.result = cancelled_result(job, done.result.wall_ms);
-  const auto& result = ended.result;
+  auto& result = ended.result;
+  if (!done.folder.empty()) job.dir = done.folder;
+  if (result.error) {
+    auto& error = *result.error;
+    error.message = without_folder(std::move(error.message), job.dir);
+    error.where = without_folder(std::move(error.where), job.dir);
+  }
   job.state = state_of(result);
   job.result = jobs::to_json(result);
   job.ended_us = facts.now_us;
@@ -109,10 +118,29 @@ schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts&
     job.place_reason = schema::utf8_text(done.place->reason, kMaxPlaceBytes);
   }
   TRY(store::update_job(tx, job));
-  auto added = add_entry(
-      tx, entries, draft(facts, schema::EvidenceKind::job_finished, job.cancelled_by, job_body(job, ended)));
-  const bool sample = result.ok && job.name.starts_with(kSamplePrefix);
-  return added && sample ? keep_sample(tx, result, folder, facts.now_us) : added;
+  TRY(add_entry(
+      tx, entries, draft(facts, schema::EvidenceKind::job_finished, job.cancelled_by, job_body(job, ended))));
+  // Under the digests that the entry names.
+  for (const auto& [type, bytes] : kept) TRY(store::put_blob(tx, bytes, type, facts.now_us));
+  return {};
+}
+
+std::string without_folder(std::string text, const std::string& folder) {
+  if (!folder.empty()) boost::replace_all(text, folder, "the job's folder");
+  return text;
+}
+
+KeptFiles files_to_keep(const jobs::JobDone& done) {
+  KeptFiles kept;
+  const auto name = std::string_view(done.key).substr(done.key.rfind('/') + 1);
+  if (!done.result.ok || !name.starts_with(kSamplePrefix)) return kept;
+  for (const auto& [what, file] : done.result.files) {
+    auto bytes = base::read_file(done.folder + "/" + file).value_or(std::string());
+    if (bytes.empty() || bytes.size() > store::kMaxBlobBytes) continue;
+    kept.emplace_back(what == "pairs" ? "application/jsonl" : "application/vnd.driftgate.table",
+                      std::move(bytes));
+  }
+  return kept;
 }
 
 schema::Result<std::vector<std::string>> put_left_jobs(store::Tx& tx, Entries& entries, const Facts& facts,
@@ -122,7 +150,9 @@ schema::Result<std::vector<std::string>> put_left_jobs(store::Tx& tx, Entries& e
   auto left = TRY(store::end_open_jobs(tx, run, jobs::to_json(result), facts.now_us));
   for (auto& job : left) {
     keys.push_back(job_key(run, job.name));
-    if (job.cancelled_us) TRY(put_ended_job(tx, entries, facts, job, {keys.back(), result}, {}));
+    jobs::JobDone done{.key = keys.back(), .result = result};
+    if (facts.runner != nullptr) done.place = facts.runner->place(done.key);
+    TRY(put_ended_job(tx, entries, facts, job, done, {}));
   }
   return keys;
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/pipeline/context.hpp"
@@ -12,6 +13,9 @@ namespace driftgate::pipeline {
 
 /// "promotion/stage/attempt/name".
 [[nodiscard]] std::string job_key(const store::StageKey& stage, std::string_view name);
+
+/// The stage in such a key; nothing where it is none.
+[[nodiscard]] std::optional<store::StageKey> stage_in(const std::string& key);
 
 /// A job of the stage that runs, as stored.
 struct StageJob {
@@ -26,13 +30,20 @@ struct StageJob {
 /// `change` stores the row of a new job and starts it. A job that runs is started again, which adopts it when
 /// this process has not seen it yet. `what` as in StartJob.
 void dispatch(Change& change, const StageJob& job, std::string what);
+/// Files of a job that are kept although its folder goes.
+using KeptFiles = std::vector<std::pair<std::string, std::string>>;  ///< media type and bytes
+/// The pairs of a sample and their table, of a job that scored one. Reads them: not on the loop, and in no
+/// transaction.
+[[nodiscard]] KeptFiles files_to_keep(const jobs::JobDone& done);
 /// The job has ended: its row, its entry, and what is kept of it. One that a person cancelled before ends as
 /// cancelled by them, whatever its result is.
 [[nodiscard]] schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts& facts,
                                                  store::JobRow& job, const jobs::JobDone& done,
-                                                 const std::string& folder);
-/// The run has ended: its jobs that have not are cancelled, with an entry where a person had asked for that.
-/// Returns their keys, for the runner.
+                                                 const KeptFiles& kept);
+/// The text without the path of the job's folder, which only operators see.
+[[nodiscard]] std::string without_folder(std::string text, const std::string& folder);
+/// The run has ended: its jobs that have not are cancelled, each with an entry. Returns their keys, for the
+/// runner.
 [[nodiscard]] schema::Result<std::vector<std::string>> put_left_jobs(store::Tx& tx, Entries& entries,
                                                                      const Facts& facts,
                                                                      const store::StageKey& run);

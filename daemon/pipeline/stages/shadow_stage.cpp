@@ -136,7 +136,8 @@ StageStep at_planned_end(Context& context, const Live& live) {
   return stop_mirroring(context.facts(live));
 }
 
-StageStep decide_on(Context& context, const Live& live, const jobs::JobResult& rescored) {
+StageStep decide_on(Context& context, const Live& live, const jobs::JobResult& rescored,
+                    const std::string& folder) {
   auto spent = context.spend_alpha(live, schema::sha256_digest(live.run.key.text()));
   if (!spent) return Retry{spent.error()};
   stages::ShadowInputs inputs;
@@ -150,8 +151,7 @@ StageStep decide_on(Context& context, const Live& live, const jobs::JobResult& r
   inputs.mirror_skipped = live.progress.mirror_skipped;
   return Change{
       .effects = {Evaluate{live.run.key, "the shadow evaluation",
-                           [inputs, rescored, contract = live.contract,
-                            folder = context.world.runner.folder(job_key(live.run.key, "rescore"))] {
+                           [inputs, rescored, contract = live.contract, folder] {
                              return evaluate(*contract, inputs, rescored, folder);
                            }}}};
 }
@@ -175,7 +175,7 @@ StageStep rescore(Context& context, const Live& live) {
   }
   if (!job->result->ok)
     return AttemptFailed{job->result->error.value_or(schema::Error{}), "rescoring the mirrored requests"};
-  return decide_on(context, live, *job->result);
+  return decide_on(context, live, *job->result, job->row.dir);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "daemon/jobs/job_folder.hpp"
 #include "daemon/jobs/worker.hpp"
@@ -108,6 +109,29 @@ TEST_CASE("a worker outlives its runner and the next runner tells its result") {
   Runner third(folder);
   REQUIRE(third.runner->start(spec).has_value());
   CHECK(third.told.wait(spec.key).ok);
+}
+
+TEST_CASE("a worker that the daemon before could not end is ended, and its folder goes when it may") {
+  const TempFolder folder;
+  const auto go = (folder.path / "go").string();
+  const std::string wait = "until [ -e " + go + " ]; do sleep 0.05; done; echo x > $1";
+  std::vector<std::string> left;
+  {
+    Runner first(folder);
+    for (const auto* key : {"pr-1/s/1/capture", "pr-2/s/1/capture"}) {
+      REQUIRE(first.runner->start(shell_job(key, wait)).has_value());
+      left.push_back(first.runner->folder(key));
+      // A worker that has written its number and holds its lock can be found again.
+      while (JobFolder(left.back()).number_in("pid") == 0) std::this_thread::yield();
+    }
+  }
+  Runner second(folder);
+  second.runner->drop_left(
+      [](const std::string& key) { return key.starts_with("pr-1/") ? JobFate::forget : JobFate::cancel; });
+  CHECK_FALSE(std::filesystem::exists(left[0]));
+  CHECK(std::filesystem::exists(left[1]));
+  while (!JobFolder(left[1]).lock_is_free()) std::this_thread::yield();
+  CHECK_FALSE(std::filesystem::exists(left[1] + "/result.json"));
 }
 
 TEST_CASE("a cancelled job is killed with its adapter and ends with an error") {

@@ -212,7 +212,7 @@ void FakeRunner::finish_all() {
                       : make(spec, folder(key));
     auto place = runs_at;
     place.state = "ended";
-    if (callback_) callback_({key, std::move(result), std::move(place)});
+    if (callback_) callback_({key, std::move(result), std::move(place), folder(key)});
   }
 }
 

@@ -102,6 +102,7 @@ class FakeRunner final : public jobs::JobRunner {
   }
   std::optional<jobs::JobPlace> place(const std::string& key) override;
   void forget(const std::string& prefix) override;
+  void drop_left(jobs::FateOf fate_of) override { fate = std::move(fate_of); }
   std::size_t running() const override { return running_.size(); }
   std::string folder(const std::string& key) const override;
 
@@ -111,6 +112,7 @@ class FakeRunner final : public jobs::JobRunner {
   std::function<jobs::JobResult(const jobs::JobSpec&, const std::string& folder)> make;
   std::vector<std::string> started;                            ///< keys, each time
   std::vector<std::string> cancelled;                          ///< keys, each time
+  jobs::FateOf fate;                                           ///< as the pipeline told it at its start
   bool deaf = false;                                           ///< cancels nothing
   bool spare = false;                                          ///< cancelled jobs succeed
   jobs::JobPlace runs_at{"local", "4711", "running", "", ""};  ///< all jobs that run

@@ -207,6 +207,7 @@ TEST_CASE(
   for (const bool cancelled : {false, true}) {
     CAPTURE(cancelled);
     Harness h;
+    h.runner.runs_at = {"slurm", "8", "running", "", "n1", {"7", "8"}};
     std::string promotion;
     const auto id = running_job(h, promotion)["id"].get<std::string>();
     if (cancelled) REQUIRE(h.pipeline->cancel_job("anna", id, "enough").has_value());
@@ -216,9 +217,56 @@ TEST_CASE(
     CHECK(job["error"]["message"] ==
           (cancelled ? "cancelled by anna: enough" : "its stage ended without it"));
     CHECK(listed(h, {.state = "running"}).empty());
-    CHECK(h.entries(promotion, "job_finished").size() == (cancelled ? 1 : 0));
+    const auto entries = h.entries(promotion, "job_finished");
+    REQUIRE(entries.size() == 1);
+    CHECK(entries[0]["actor"] == (cancelled ? "anna" : "driftgate"));
+    CHECK(entries[0]["body"]["ok"] == false);
+    CHECK(entries[0]["body"]["slurm_jobs"] == json({"7", "8"}));
     CHECK(h.runner.running() == 0);
   }
+}
+
+TEST_CASE("a runner is told which jobs the daemon before left, and nothing of jobs that nobody stored") {
+  Harness h;
+  std::string promotion;
+  const auto id = running_job(h, promotion)["id"].get<std::string>();
+  const auto key = promotion + "/offline-numeric/1/drift";
+  h.restart();
+  REQUIRE(h.runner.fate);
+  CHECK(h.runner.fate(key) == jobs::JobFate::keep);
+  for (const auto* other :
+       {"/offline-numeric/1/other", "/offline-numeric/2/drift", "/offline-numeric/01/drift", "/"})
+    CHECK(h.runner.fate(promotion + other) == jobs::JobFate::keep);
+  CHECK(h.runner.fate("pr-none/offline-numeric/1/drift") == jobs::JobFate::keep);
+  REQUIRE(h.pipeline->abort("olga", promotion, "changed our mind").has_value());
+  CHECK(shown(h, id)["state"] == "cancelled");
+  h.restart();
+  CHECK(h.runner.fate(key) == jobs::JobFate::forget);
+}
+
+TEST_CASE("an attempt that follows another cancels what still runs for that one, and keeps its folder") {
+  Harness h;
+  std::string promotion;
+  h.behaviour.capture_error = "the disk is slow";
+  (void)running_job(h, promotion);
+  const auto key = promotion + "/offline-numeric/1/drift";
+  h.second();
+  REQUIRE(h.state(promotion) == "running");
+  h.restart();
+  CHECK(h.runner.fate(key) == jobs::JobFate::cancel);
+}
+
+TEST_CASE("an error that names the job's folder is stored without it") {
+  Harness h;
+  std::string promotion;
+  const auto id = running_job(h, promotion)["id"].get<std::string>();
+  const auto folder = h.runner.folder(promotion + "/offline-numeric/1/drift");
+  h.behaviour.capture_error = "cannot write " + folder + "/table.bin";
+  h.second();
+  CHECK(shown(h, id)["error"]["message"] == "cannot write the job's folder/table.bin");
+  CHECK(h.entries(promotion, "job_finished")[0]["body"]["error"]["message"] ==
+        "cannot write the job's folder/table.bin");
+  CHECK(h.view(promotion).dump().find(folder) == std::string::npos);
 }
 
 TEST_CASE("what a job prints is read from where the reader is, and a file that it has not is named") {

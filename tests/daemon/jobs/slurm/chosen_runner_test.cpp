@@ -125,6 +125,6 @@ TEST_CASE("jobs stay where they began when the choice changes") {
   CHECK(local.wait(there.key).result.error->code == schema::ErrorCode::conflict);
   CHECK(slurm.submitted() == 1);
   local.runner->forget("pr-");
-  CHECK_FALSE(std::filesystem::exists(folder.path / "data/jobs/pr-1.s.1.capture"));
+  FakeSlurm::eventually([&] { return !std::filesystem::exists(folder.path / "data/jobs/pr-1.s.1.capture"); });
   FakeSlurm::eventually([&] { return !std::filesystem::exists(folder.path / "shared/pr-2.s.1.capture"); });
 }

@@ -44,6 +44,7 @@ echo "$id"
 )sh");
     program("squeue", R"sh(
 echo >>"$S/looks"
+if [ -e "$S/hang_queue" ]; then echo >"$S/hangs"; exec sleep 1000; fi
 fail away
 for job in "$S"/jobs/*/comment; do
   [ -e "$job" ] || continue
@@ -77,7 +78,8 @@ exit 0
 
   [[nodiscard]] std::filesystem::path root() const { return folder_.path; }
   [[nodiscard]] std::filesystem::path bin() const { return folder_.path / "bin"; }
-  /// Puts a text where the programs look; "away", "refuse", "hang", "lost_answer", "no_accounting".
+  /// Puts a text where the programs look; "away", "refuse", "hang", "hang_queue", "lost_answer",
+  /// "no_accounting".
   void say(const std::string& name, const std::string& text) const { replace(root() / name, text); }
   void unsay(const std::string& name) const { std::filesystem::remove(root() / name); }
   void set(int id, const std::string& field, const std::string& value) const {
@@ -103,6 +105,8 @@ exit 0
     const auto size = std::filesystem::file_size(root() / "looks", none);
     return none ? 0 : size;
   }
+  /// Whether squeue hangs now.
+  [[nodiscard]] bool hangs() const { return std::filesystem::exists(root() / "hangs"); }
   /// Waits until squeue was asked twice more: what was true before the call has been taken in then.
   void let_look() const {
     const auto from = looks();

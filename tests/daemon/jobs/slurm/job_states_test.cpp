@@ -193,7 +193,7 @@ TEST_CASE("a failure quotes the exit status and the last words") {
   facts.known->reason = "JobLaunchFailure";
   check_fails(facts, ErrorCode::internal, "was ended by signal 9 (JobLaunchFailure)");
   facts.output.clear();
-  check_fails(facts, ErrorCode::internal, "it wrote nothing; its folder is /shared/job");
+  check_fails(facts, ErrorCode::internal, "is read with driftgate jobs logs");
 }
 
 TEST_CASE("a full folder is named, however the job ended by it") {

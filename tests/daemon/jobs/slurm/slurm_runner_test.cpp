@@ -246,18 +246,22 @@ TEST_CASE("Slurm's own requeues of a job that gets no further are counted too") 
   FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
 }
 
-TEST_CASE("a failed job quotes its output, and a refused one Slurm's words") {
+TEST_CASE("a failed job quotes its worker, nothing else that was printed, and a refused one Slurm's words") {
   const FakeSlurm slurm;
   const TempFolder folder;
   Daemon daemon(slurm, folder);
   daemon.start();
   FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
-  std::ofstream(daemon.folder().file("slurm-1.out")) << "sh: 1: exec: /opt/driftgate: not found\n";
+  std::ofstream(daemon.folder().file("slurm-1.out")) << "+ export API_KEY=sesame\nAPI_KEY=sesame\n"
+                                                      "driftgate worker: the corpus is none\n"
+                                                      "srun: error: n1: task 0: Exited with exit code 127\n";
   slurm.set(1, "exit", "32512");
   slurm.set(1, "state", "FAILED");
   const auto done = daemon.wait();
   check_error(done, ErrorCode::internal, "exit status 127");
-  check_error(done, ErrorCode::internal, "/opt/driftgate: not found");
+  check_error(done, ErrorCode::internal,
+              "its last words: driftgate worker: the corpus is none\nsrun: error: n1: task 0: Exited");
+  CHECK(done.result.error->message.find("sesame") == std::string::npos);
   slurm.say("refuse", "sbatch: error: Batch job submission failed: Invalid partition name specified");
   daemon.start("pr-2/offline/1/drift");
   check_error(daemon.wait("pr-2/offline/1/drift"), ErrorCode::invalid_argument, "Invalid partition name");
@@ -317,6 +321,50 @@ TEST_CASE("what a daemon gave up without telling Slurm is cancelled by the next 
   Daemon second(slurm, folder);
   FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
   CHECK(slurm.get(2, "state") == "PENDING");
+}
+
+TEST_CASE("a runner learns at its start what the daemon before could not tell it") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  const std::vector<std::string> keys{"pr-1/s/1/drift", "pr-2/s/1/drift", "pr-3/s/1/drift"};
+  {
+    Daemon first(slurm, folder);
+    for (const auto& key : keys) first.start(key);
+    FakeSlurm::eventually([&] { return first.state(keys[2]) == "queued"; });
+    slurm.let_look();
+  }
+  const auto id_of = [&](const std::string& key) {
+    for (int id = 1; id <= 3; ++id)
+      if (slurm.get(id, "comment") == "driftgate/" + key) return id;
+    return 0;
+  };
+  Daemon second(slurm, folder);
+  second.runner->drop_left([&](const std::string& key) {
+    return key == keys[0] ? JobFate::forget : key == keys[1] ? JobFate::cancel : JobFate::keep;
+  });
+  FakeSlurm::eventually([&] { return slurm.get(id_of(keys[0]), "state") == "CANCELLED"; });
+  FakeSlurm::eventually([&] { return slurm.get(id_of(keys[1]), "state") == "CANCELLED"; });
+  CHECK_FALSE(std::filesystem::exists(second.runner->folder(keys[0])));
+  CHECK(std::filesystem::exists(second.runner->folder(keys[1])));
+  CHECK(slurm.get(id_of(keys[2]), "state") == "PENDING");
+}
+
+TEST_CASE("an order that comes while the runner looks is kept for the next daemon when it stops") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  {
+    Daemon first(slurm, folder);
+    first.start();
+    FakeSlurm::eventually([&] { return first.state() == "queued"; });
+    slurm.let_look();
+    slurm.say("hang_queue", "");
+    FakeSlurm::eventually([&] { return slurm.hangs(); });
+    first.runner->cancel(kKey);
+  }
+  slurm.unsay("hang_queue");
+  CHECK(slurm.get(1, "state") == "PENDING");
+  Daemon second(slurm, folder);
+  FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
 }
 
 TEST_CASE("of two submissions that live, which only a crash can leave, one goes") {
