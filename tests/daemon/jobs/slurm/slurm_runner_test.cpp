@@ -359,7 +359,7 @@ TEST_CASE("an order that comes while the runner looks is kept for the next daemo
     slurm.let_look();
     slurm.say("hang_queue", "");
     FakeSlurm::eventually([&] { return slurm.hangs(); });
-    first.runner->cancel(kKey);
+    first.runner->cancel(kDriftKey);
   }
   slurm.unsay("hang_queue");
   CHECK(slurm.get(1, "state") == "PENDING");
