@@ -100,7 +100,7 @@ struct Settings {
   std::string jobs_shard = "auto";
   std::string jobs_device = "cpu";
 
-  std::vector<std::string> slurm_kinds{"drift", "capture", "rescore"};
+  std::vector<std::string> slurm_kinds{"drift", "capture"};
   std::int64_t slurm_from_bytes = 8LL << 30;
   std::string slurm_jobs_dir;
   std::string slurm_worker;

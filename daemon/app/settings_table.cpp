@@ -173,8 +173,11 @@ const SettingSpec kSpecs[] = {
     {"jobs.slots", &S::jobs_slots, "", 1, 64, "Worker processes at once."},
     {"jobs.threads", &S::jobs_threads, "", 0, 1'024, "Threads of a drift job; 0: all cores."},
     {"jobs.memory_limit_bytes", &S::jobs_memory_limit_bytes, "bytes", 0, kMaxBytes,
-     "Address space of a worker; 0: no limit. Captures are mapped, so it must exceed their size."},
-    {"jobs.cpu_limit_s", &S::jobs_cpu_limit_s, "s", 0, kYear_s, "CPU time of a worker; 0: no limit."},
+     "Address space of a worker on this machine that uses no CUDA; 0: no limit. Captures are mapped, so it "
+     "must "
+     "exceed their size."},
+    {"jobs.cpu_limit_s", &S::jobs_cpu_limit_s, "s", 0, kYear_s,
+     "CPU time of a worker on this machine, of all its threads; 0: no limit."},
     {"jobs.wall_limit_s", &S::jobs_wall_limit_s, "s", 1, kYear_s,
      "A worker that takes longer is killed with its children."},
     {"jobs.output_cap_bytes", &S::jobs_output_cap_bytes, "bytes", 0, 1LL << 30,
@@ -214,7 +217,9 @@ const SettingSpec kSpecs[] = {
      "",
      0,
      0,
-     "Kinds of jobs that may run on Slurm. Rescoring and captures ask engines, which the nodes must reach.",
+     "Kinds of jobs that may run on Slurm. Captures and rescoring ask engines, which the nodes must reach; "
+     "for "
+     "rescoring router.spool_dir and engines.files_dir must lie on a file system that the nodes share too.",
      {"drift", "capture", "rescore"}},
     {"slurm.from_bytes", &S::slurm_from_bytes, "bytes", 0, kMaxBytes,
      "With jobs.runner auto: a job goes to Slurm when its input files together are larger."},
@@ -252,7 +257,9 @@ const SettingSpec kSpecs[] = {
      "How often in a row a job that gets no further begins again after its node failed or it was preempted; "
      "beginnings by Slurm itself count too."},
     {"slurm.away_s", &S::slurm_away_s, "s", 1, kYear_s,
-     "How long Slurm's controller may be unreachable before jobs that wait for it end with an error."},
+     "How long Slurm's controller may be unreachable, or not take a job, before jobs that wait for it end "
+     "with an "
+     "error."},
 
     {"roots", &S::roots, "", 0, 0,
      "Folders below which captures, corpora and checkpoints may lie. Without any, no URI is allowed."},

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <boost/algorithm/string/replace.hpp>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,11 @@ schema::Result<JobResult> run_capture(const CapturePayload& payload, const JobLi
   program.on_output = [&](std::string_view bytes) { folder.append("log", bytes); };
   folder.report({0, 1, "capture", fmt::format("adapter {} runs", payload.adapter)});
   const auto ended = TRY(run_program(program));
+  if (ended.signal == SIGXCPU)
+    return schema::fail(
+        ErrorCode::limit_exceeded,
+        fmt::format("adapter {} used more CPU time than its limit allows; raise jobs.cpu_limit_s",
+                    payload.adapter));
   if (ended.exit_code != 0) {
     return schema::fail(ErrorCode::unavailable,
                         fmt::format("adapter {} ended with {} {}; its last output: {}", payload.adapter,

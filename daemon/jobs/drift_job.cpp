@@ -162,9 +162,7 @@ Result<gpu::SessionRequest> ranks_of(const DriftPayload& payload, std::uint32_t 
 
 Result<std::optional<JobResult>> run_drift(const DriftPayload& payload, const JobFolder& folder,
                                            const DriftRun& run) {
-  auto result = DriftJob(payload, folder, run).run();
-  if (result && *result) KeptChunks(folder, "").clear();
-  return result;
+  return DriftJob(payload, folder, run).run();
 }
 
 }  // namespace driftgate::jobs

@@ -183,6 +183,8 @@ schema::Result<base::UniqueFd> JobFolder::lock() const {
   base::UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return base::file_failure("open", file("lock"));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    // Such as a file system without flock, which nobody's end would change.
+    if (errno != EWOULDBLOCK) return base::file_failure("lock", file("lock"));
     return schema::fail(ErrorCode::conflict, fmt::format("{} is held by a live process", file("lock")));
   }
   return fd;
@@ -191,7 +193,7 @@ schema::Result<base::UniqueFd> JobFolder::lock() const {
 bool JobFolder::lock_is_free() const {
   const base::UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return true;
-  return ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0;
+  return ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
 int JobFolder::number_in(std::string_view name) const {

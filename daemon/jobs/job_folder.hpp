@@ -17,6 +17,9 @@ namespace driftgate::jobs {
 inline constexpr int kLockDescriptor = 3;
 /// Set to "1" in a worker's environment when kLockDescriptor holds the lock already.
 inline constexpr const char* kLockVariable = "DRIFTGATE_LOCK_HELD";
+/// What a worker leaves, instead of a result, that could go on if it had not lost one of its ranks: the
+/// reason.
+inline constexpr const char* kLostRankFile = "lost-rank";
 inline constexpr std::size_t kMaxResultBytes = 8u << 20;
 
 /// The name of the folder of a job, below the folder of all jobs. That of a prefix of keys begins the names

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 
 #include "daemon/base/durable_file.hpp"
@@ -54,6 +55,24 @@ schema::Result<void> KeptChunks::keep(const std::string& name, const std::string
                                       std::string_view bytes) {
   if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) return base::file_failure("create", folder_);
   return base::write_file_durably(folder_ + "/" + name, head(name, key, bytes) + std::string(bytes), 0600);
+}
+
+void take_over_chunks(const JobFolder& folder, std::string_view key) {
+  const auto name_at = key.rfind('/');
+  if (name_at == std::string_view::npos || name_at == 0) return;
+  const auto attempt_at = key.rfind('/', name_at - 1) + 1;  // npos + 1 is 0
+  const auto digits = key.substr(attempt_at, name_at - attempt_at);
+  std::uint32_t attempt = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), attempt);
+  if (error != std::errc{} || end != digits.data() + digits.size() || attempt < 2) return;
+  const auto before = fmt::format("{}{}{}", key.substr(0, attempt_at), attempt - 1, key.substr(name_at));
+  const JobFolder source(folder.path().parent_path() / job_folder_name(before));
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(source.file(kChunksFolder), ignored)) return;
+  const auto lock = source.lock();
+  if (!lock) return;
+  // Fails where the job has chunks of its own.
+  std::filesystem::rename(source.file(kChunksFolder), folder.file(kChunksFolder), ignored);
 }
 
 void KeptChunks::clear() const {

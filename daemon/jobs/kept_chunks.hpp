@@ -36,4 +36,9 @@ class KeptChunks final : public gpu::ChunkStore {
   std::string folder_, job_;
 };
 
+/// Moves the chunks of the attempt before, "promotion/stage/ATTEMPT/name" with a number less by one, into the
+/// folder of a job that has none yet, unless a worker of that attempt lives. Both folders lie beside each
+/// other.
+void take_over_chunks(const JobFolder& folder, std::string_view key);
+
 }  // namespace driftgate::jobs

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/jobs/kept_chunks.hpp"
 #include "daemon/jobs/slurm/submissions.hpp"
 #include "daemon/jobs/spawn_worker.hpp"
 
@@ -200,6 +202,7 @@ class LocalRunner final : public JobRunner {
       std::error_code error;
       std::filesystem::create_directories(job.path(), error);
       std::filesystem::permissions(job.path(), std::filesystem::perms::owner_all, error);
+      take_over_chunks(job, spec.key);
       auto written = job.put("spec.json", to_json(spec));
       auto process = written ? spawn_worker(job, options_.worker) : std::unexpected(written.error());
       if (!process) {
@@ -216,6 +219,9 @@ class LocalRunner final : public JobRunner {
     const JobFolder folder(path(key));
     auto result = read_result(folder);
     if (!result.ok) kill_worker(folder, 0);
+    if (!result.ok && info.si_code == CLD_KILLED && info.si_status == SIGXCPU)
+      result = failed(ErrorCode::limit_exceeded,
+                      "the job used more CPU time than its limit allows; raise jobs.cpu_limit_s");
     if (!result.ok && job.cancelled) result = failed(ErrorCode::conflict, "the job was cancelled");
     if (!result.ok && job.too_late)
       result = failed(ErrorCode::deadline_exceeded, "the job ran past its wall-clock limit");

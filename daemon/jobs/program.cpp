@@ -10,8 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -26,9 +28,29 @@ using schema::ErrorCode;
 /// Rounds of "kill every child that is left": each round also meets the children of those killed before.
 constexpr int kMaxReapRounds = 1'000;
 constexpr int kStartFailed = 127;
+constexpr std::uint64_t kAfterCpuLimit_s = 5;  ///< from SIGXCPU to SIGKILL
+/// What Slurm says in a job's environment of the devices that the job may use.
+constexpr std::array kPassedOn{"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+                               "SLURM_JOB_ID"};
+
+std::vector<std::string> environment_of_program() {
+  std::vector<std::string> environment{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"};
+  for (const auto* const name : kPassedOn) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr) environment.push_back(fmt::format("{}={}", name, value));
+  }
+  return environment;
+}
+
+std::vector<char*> words_of(const std::vector<std::string>& texts) {
+  std::vector<char*> words;
+  for (const auto& text : texts) words.push_back(const_cast<char*>(text.c_str()));
+  words.push_back(nullptr);
+  return words;
+}
 
 /// Runs in the child between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(const Program& program, char* const* argv, int output) {
+[[noreturn]] void become(const Program& program, char* const* argv, char* const* environment, int output) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the worker's end is the program's end
   const int null = ::open("/dev/null", O_RDONLY);
@@ -43,8 +65,7 @@ constexpr int kStartFailed = 127;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (::chdir(program.working_folder.c_str()) != 0) ::_exit(kStartFailed);
-  const char* const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", nullptr};
-  ::execve(argv[0], argv, const_cast<char* const*>(environment));
+  ::execve(argv[0], argv, environment);
   ::_exit(kStartFailed);
 }
 
@@ -138,7 +159,9 @@ class Watch {
 
 void set_limit(__rlimit_resource resource, std::uint64_t value) {
   if (value == 0) return;
-  const rlimit limit{value, value};
+  // With both alike the kernel sends SIGKILL at once, which says nothing of its reason.
+  const std::uint64_t grace = resource == RLIMIT_CPU ? kAfterCpuLimit_s : 0;
+  const rlimit limit{value, value + grace};
   (void)::setrlimit(resource, &limit);
 }
 
@@ -157,12 +180,12 @@ schema::Result<ProgramEnd> run_program(const Program& program) {
   base::UniqueFd reading(pipe_ends[0]);
   base::UniqueFd writing(pipe_ends[1]);
   ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
-  std::vector<char*> argv;
-  for (const auto& word : program.argv) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
+  const auto argv = words_of(program.argv);
+  const auto variables = environment_of_program();
+  const auto environment = words_of(variables);
   const pid_t child = ::fork();
   if (child < 0) return schema::fail(ErrorCode::io, fmt::format("cannot fork: {}", std::strerror(errno)));
-  if (child == 0) become(program, argv.data(), writing.get());
+  if (child == 0) become(program, argv.data(), environment.data(), writing.get());
   ::setpgid(child, child);
   writing = base::UniqueFd();
   if (program.on_start) program.on_start(child);

@@ -30,12 +30,14 @@ struct ProgramEnd {
   std::string output;  ///< stdout and stderr together, at most limits.output_bytes
 };
 
-/// Runs the program with a cleared environment (PATH, LANG=C.UTF-8), its own process group, the limits,
-/// stdin closed; waits for its end, then kills and reaps its whole group and all that it left behind.
-/// `deadline_exceeded` when it ran past limits.wall_ms, `not_found` when it cannot be started.
+/// Runs the program with a cleared environment (PATH, LANG=C.UTF-8; of a job of Slurm also its number and
+/// which GPUs it may use), its own process group, the limits, stdin closed; waits for its end, then kills and
+/// reaps its whole group and all that it left behind. `deadline_exceeded` when it ran past limits.wall_ms,
+/// `not_found` when it cannot be started.
 [[nodiscard]] schema::Result<ProgramEnd> run_program(const Program& program);
 
-/// Sets a limit of this process, soft and hard; 0 leaves it as it is. Async-signal-safe.
+/// Sets a limit of this process, soft and hard (of CPU time the hard one some seconds later); 0 leaves it as
+/// it is. Async-signal-safe.
 void set_limit(__rlimit_resource resource, std::uint64_t value);
 
 }  // namespace driftgate::jobs

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "daemon/jobs/kept_chunks.hpp"
 #include "daemon/jobs/program.hpp"
 #include "daemon/jobs/termination.hpp"
+#include "gpu/ranks/collective.hpp"
 #include "gpu/ranks/collective_loader.hpp"
 #include "schema/sha256.hpp"
 
@@ -48,13 +50,26 @@ auto fenced(Work work) -> decltype(work()) {
   }
 }
 
+/// On a cluster it is Slurm that limits memory and time, by what the job was given there. A worker of a
+/// daemon that is itself a job of Slurm has a cleared environment.
+bool is_slurm_job() {
+  return std::getenv("SLURM_JOB_ID") != nullptr;
+}
+
+JobLimits limits_here(const JobSpec& spec) {
+  auto limits = spec.limits;
+  if (is_slurm_job()) limits.address_space_bytes = limits.cpu_seconds = 0;
+  return limits;
+}
+
 schema::Result<JobResult> run_other(const JobSpec& spec, const JobFolder& folder) {
+  const auto limits = limits_here(spec);
   if (spec.kind == JobKind::capture) {
     const auto payload = TRY(capture_payload_from_json(spec.payload));
-    return run_capture(payload, spec.limits, folder);
+    return run_capture(payload, limits, folder);
   }
-  set_limit(RLIMIT_AS, spec.limits.address_space_bytes);
-  set_limit(RLIMIT_CPU, spec.limits.cpu_seconds);
+  set_limit(RLIMIT_AS, limits.address_space_bytes);
+  set_limit(RLIMIT_CPU, limits.cpu_seconds);
   std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that an engine may have closed
   const auto payload = TRY(rescore_payload_from_json(spec.payload));
   return run_rescore(payload, folder);
@@ -85,15 +100,19 @@ int put_result(const JobFolder& folder, JobResult result, std::chrono::steady_cl
   return written ? 0 : complain(written.error());
 }
 
+/// Of a rank that died, or that could not be heard any more.
+bool is_loss_of_rank(const schema::Error& error) {
+  const bool gone = error.code == ErrorCode::unavailable || error.code == ErrorCode::deadline_exceeded;
+  return gone && gpu::rank_of(error).has_value();
+}
+
 /// A drift job on one rank, on threads, or as one rank of an MPI job.
 class RankedWorker {
  public:
-  RankedWorker(const JobFolder& folder, const JobSpec& spec, std::string text)
-      : folder_(folder), spec_(spec), text_(std::move(text)) {}
+  RankedWorker(const JobFolder& folder, const JobSpec& spec) : folder_(folder), spec_(spec) {}
 
   int run() {
-    set_limit(RLIMIT_AS, spec_.limits.address_space_bytes);
-    set_limit(RLIMIT_CPU, spec_.limits.cpu_seconds);
+    limit();
     // Before MPI, which else takes SIGTERM for the loss of a rank in whatever wait it meets.
     record_termination();
     auto ranks = start();
@@ -102,9 +121,11 @@ class RankedWorker {
       auto lock = hold_lock(folder_);
       if (!lock) return broken(*ranks, lock.error(), complain(lock.error()));
       lock_ = std::move(*lock);
+      std::error_code none;
+      std::filesystem::remove(folder_.file(kLostRankFile), none);
     }
     auto done = fenced([&] { return measure(*ranks); });
-    if (done) return finish(*ranks, *done ? put_result(folder_, std::move(**done), start_) : 0);
+    if (done) return finish(*ranks, *done ? put_measured(std::move(**done)) : 0);
     if (gpu::is_interruption(done.error())) return finish(*ranks, stopped(*ranks));
     if (terminated_before(kLauncherTime)) {
       complain(done.error());
@@ -114,11 +135,21 @@ class RankedWorker {
       if (ranks->reports(done.error())) complain(done.error());
       return broken(*ranks, done.error(), kExitRanks);
     }
+    if (spec_.ranks > 1 && is_slurm_job() && is_loss_of_rank(done.error())) return lost(*ranks, done.error());
     const int written = put_result(folder_, failed(done.error()), start_);
     return broken(*ranks, done.error(), written);
   }
 
  private:
+  /// CUDA reserves far more address space than it uses, so that no limit of it can be set there.
+  void limit() const {
+    const auto limits = limits_here(spec_);
+    const auto payload = drift_payload_from_json(spec_.payload);
+    const bool cuda = payload && payload->device.starts_with("cuda");
+    if (!cuda) set_limit(RLIMIT_AS, limits.address_space_bytes);
+    set_limit(RLIMIT_CPU, limits.cpu_seconds);
+  }
+
   schema::Result<gpu::RankSession> start() {
     payload_ = TRY(drift_payload_from_json(spec_.payload));
     auto request = TRY(ranks_of(payload_, spec_.ranks));
@@ -128,14 +159,41 @@ class RankedWorker {
   }
 
   schema::Result<std::optional<JobResult>> measure(gpu::RankSession& ranks) {
-    return run_drift(payload_, folder_, {ranks, text_, [] { return terminated(); }});
+    return run_drift(payload_, folder_, {ranks, what_is_measured(), [] { return terminated(); }});
+  }
+
+  /// Without what belongs to one attempt: the next one takes over the chunks of the one before.
+  [[nodiscard]] std::string what_is_measured() const {
+    JobSpec spec;
+    spec.payload = spec_.payload;
+    spec.ranks = spec_.ranks;
+    return to_json(spec);
+  }
+
+  /// Chunks go once the result is there, and not before.
+  int put_measured(JobResult result) {
+    const int written = put_result(folder_, std::move(result), start_);
+    if (written == 0) KeptChunks(folder_, "").clear();
+    return written;
   }
 
   /// Without ranks: whoever gets the lock says so in the result.
   int alone(const schema::Error& error) {
     complain(error);
     const auto lock = hold_lock(folder_);
-    return lock ? put_result(folder_, failed(error), start_) : complain(lock.error());
+    if (!lock) return complain(lock.error());
+    const int written = put_result(folder_, failed(error), start_);
+    // The other ranks wait for this one until their launcher ends them.
+    return written == 0 && spec_.ranks > 1 ? kExitRanks : written;
+  }
+
+  /// Most often its node failed, which Slurm finds out minutes later. What was measured is kept, and the
+  /// runner decides whether the job begins again. It reads of the loss in a file: which of the ranks' exit
+  /// statuses Slurm takes for the job's nobody can say.
+  int lost(gpu::RankSession& ranks, const schema::Error& error) {
+    complain(error);
+    (void)folder_.put(kLostRankFile, error.describe());
+    return broken(ranks, error, kExitStopped);
   }
 
   int stopped(const gpu::RankSession& ranks) const {
@@ -158,7 +216,6 @@ class RankedWorker {
 
   const JobFolder& folder_;
   const JobSpec& spec_;
-  std::string text_;
   DriftPayload payload_;
   base::UniqueFd lock_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -184,7 +241,7 @@ int run_worker(const std::string& job_folder) {
   if (folder.get(kResultFile)) return 0;
   const auto text = folder.get("spec.json");
   const auto spec = text ? job_spec_from_json(*text) : std::unexpected(text.error());
-  if (spec && spec->kind == JobKind::drift) return RankedWorker(folder, *spec, *text).run();
+  if (spec && spec->kind == JobKind::drift) return RankedWorker(folder, *spec).run();
   const auto lock = hold_lock(folder);
   if (!lock) return complain(lock.error());
   const auto start = std::chrono::steady_clock::now();

@@ -92,7 +92,7 @@ struct RescorePayload {
 /// What a drift job runs with.
 struct DriftRun {
   gpu::RankSession& ranks;
-  std::string spec;              ///< text of spec.json: chunks of another job are not taken over
+  std::string spec;              ///< what is measured: chunks of anything else are not taken over
   std::function<bool()> stop{};  ///< asked before each chunk; then the job ends with gpu::interrupted
 };
 /// What the payload and the number of ranks ask for. Errors: invalid_argument for a word that is none of

@@ -138,8 +138,10 @@ class PipelineImpl final : public Pipeline {
     return pipeline::try_request(
         {.store = store_,
          .adapters = settings_.adapters,
-         .check = [&](const std::string& who,
-                      const PromotionRequest& asked) { return check_decidable(who, asked); },
+         .faults =
+             [&](const std::string& who, const PromotionRequest& asked) {
+               return find_faults(store_, settings_, driver_.capabilities(), who, asked);
+             },
          .reach = [&](const std::string& url) { return context().world.health(url); }},
         actor, request);
   }

@@ -149,6 +149,22 @@ std::optional<std::uint32_t> number_of(std::initializer_list<const char*> names)
   return std::nullopt;
 }
 
+/// Slurm says "2(x3),1": of two tasks on three nodes and one on the fourth. srun does not say which node is
+/// this one, so that the most count.
+std::uint32_t most_tasks_of_a_node() {
+  const char* const text = std::getenv("SLURM_STEP_TASKS_PER_NODE");
+  std::uint32_t most = 1;
+  std::string_view rest = text == nullptr ? "" : text;
+  while (!rest.empty()) {
+    const auto part = rest.substr(0, rest.find(','));
+    std::uint32_t number = 0;
+    (void)std::from_chars(part.data(), part.data() + part.size(), number);
+    most = std::max(most, number);
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+  }
+  return most;
+}
+
 Result<std::unique_ptr<Collective>> start(Plugin plugin, const driftgate_collective_config& config,
                                           milliseconds timeout) {
   driftgate_fault fault{};
@@ -176,7 +192,8 @@ std::uint32_t local_rank() {
 }
 
 std::uint32_t local_size() {
-  return std::max(1U, number_of({"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"}).value_or(1));
+  if (const auto known = number_of({"OMPI_COMM_WORLD_LOCAL_SIZE"})) return std::max(1U, *known);
+  return most_tasks_of_a_node();
 }
 
 Result<std::unique_ptr<Collective>> open_mpi(milliseconds timeout, const std::string& library) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <string_view>
 
 #include "gpu/backend/backend_loader.hpp"
@@ -71,6 +72,13 @@ Result<std::vector<std::string>> devices_of_ranks(const std::string& text, std::
       ErrorCode::invalid_argument,
       fmt::format("{} ranks were requested, but '{}' has {} devices, and a CUDA device has one rank", ranks,
                   text, devices->size()));
+}
+
+bool has_own_devices() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (std::getenv("SLURM_JOB_ID") == nullptr || visible == nullptr || *visible == '\0') return false;
+  const bool one = std::string_view(visible).find(',') == std::string_view::npos;
+  return one || std::getenv("SLURM_GPUS_PER_TASK") != nullptr;
 }
 
 Result<std::string> device_of_process(const std::string& text, std::uint32_t local) {

@@ -20,6 +20,10 @@ inline constexpr std::uint32_t kMaxDevices = 64;
 [[nodiscard]] schema::Result<std::vector<std::string>> devices_of_ranks(const std::string& text,
                                                                         std::uint32_t ranks);
 
+/// Whether a launcher gave this process devices that the other processes of its host do not see: srun with
+/// --gpus-per-task, or one visible device in a job of Slurm. Their numbers begin at 0 in each process.
+[[nodiscard]] bool has_own_devices();
+
 /// The device of the process with number `local` on its host: the CUDA device with this index for "cuda:all",
 /// the element with this index of a list.
 [[nodiscard]] schema::Result<std::string> device_of_process(const std::string& text, std::uint32_t local);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "gpu/chunks/chunking.hpp"
 #include "gpu/compare_bits.hpp"
 #include "gpu/ranks/collective_loader.hpp"
 #include "gpu/ranks/rank_devices.hpp"
@@ -98,7 +99,7 @@ Result<RankSession> RankSession::start(const SessionRequest& request) {
   auto job = TRY(open_mpi(request.timeout));
   out.job_ = std::move(job);
   // From here on the other processes must be told of an error: `measure` returns it.
-  auto device = device_of_process(request.device, local_rank());
+  auto device = device_of_process(request.device, has_own_devices() ? 0 : local_rank());
   if (device) {
     out.devices_ = {*device};
   } else {
@@ -135,6 +136,10 @@ Result<int> RankSession::told(std::int32_t state, int exit_code) {
     TRY(say(*job_, word, options_.timeout));
   } while (word.state == kAlive);
   if (word.state == state) return word.exit_code;
+  if (word.state == kEnd) {  // it was told to stop while it worked alone
+    ended_ = word.exit_code;
+    return std::unexpected(interrupted());
+  }
   return schema::fail(ErrorCode::internal, "the ranks do not make the same calls");
 }
 
@@ -225,7 +230,9 @@ void RankSession::fail(const schema::Error& error) {
 
 int RankSession::end(int exit_code, int lost, const std::function<void(const schema::Error&)>& report) {
   std::fflush(nullptr);
-  if (job_ && !failed_) {
+  if (ended_) {
+    exit_code = *ended_;
+  } else if (job_ && !failed_) {
     const auto all = told(kEnd, exit_code);
     if (all) {
       exit_code = *all;

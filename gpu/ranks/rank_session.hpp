@@ -81,6 +81,7 @@ class RankSession {
   std::optional<schema::Error> trouble_;  ///< of a process that is part of an MPI job already
   std::uint32_t abandoned_ = 0;
   bool failed_ = false;
+  std::optional<int> ended_;  ///< with which rank 0 has ended, where this rank would have gone on
 };
 
 }  // namespace driftgate::gpu

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <utility>
+
 #include "gpu/ranks/collective_loader.hpp"
 
 using namespace driftgate;
@@ -38,6 +41,35 @@ TEST_CASE("each process of a host has a device of its own") {
   const auto none = device_of_process("cuda:4,5", 2);
   REQUIRE_FALSE(none);
   CHECK(none.error().message.find("process 2 of this host has no device") != std::string::npos);
+}
+
+TEST_CASE("a process under Slurm has devices of its own where it sees one, or a number was asked for each") {
+  const auto own = [](const char* job, const char* visible, const char* per_task) {
+    const std::pair<const char*, const char*> values[] = {
+        {"SLURM_JOB_ID", job}, {"CUDA_VISIBLE_DEVICES", visible}, {"SLURM_GPUS_PER_TASK", per_task}};
+    for (const auto& [name, value] : values) {
+      if (value != nullptr) ::setenv(name, value, 1);
+    }
+    const bool result = has_own_devices();
+    for (const auto& [name, value] : values) ::unsetenv(name);
+    return result;
+  };
+  CHECK(own("7", "3", nullptr));
+  CHECK(own("7", "0,1", "2"));
+  CHECK_FALSE(own("7", "0,1", nullptr));
+  CHECK_FALSE(own("7", nullptr, "1"));
+  CHECK_FALSE(own("7", "", "1"));
+  CHECK_FALSE(own(nullptr, "3", nullptr));
+}
+
+TEST_CASE("ranks that srun started on one host know how many they are") {
+  for (const auto& [text, ranks] : {std::pair("4", 4U), std::pair("2(x3),1", 2U), std::pair("1,8(x2)", 8U),
+                                    std::pair("", 1U), std::pair("x", 1U)}) {
+    ::setenv("SLURM_STEP_TASKS_PER_NODE", text, 1);
+    CHECK_MESSAGE(local_size() == ranks, text);
+  }
+  ::unsetenv("SLURM_STEP_TASKS_PER_NODE");
+  CHECK(local_size() == 1);
 }
 
 TEST_CASE("absent libraries for MPI and NCCL are errors that name them") {

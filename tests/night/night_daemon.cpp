@@ -14,7 +14,7 @@
 #include "daemon/app/start_steps.hpp"
 #include "daemon/app/version.hpp"
 #include "daemon/evidence/log/query.hpp"
-#include "daemon/jobs/local_runner.hpp"
+#include "daemon/jobs/slurm/chosen_runner.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/notify/desk.hpp"
 #include "daemon/pipeline/pipeline.hpp"
@@ -111,7 +111,8 @@ Result<void> NightDaemon::Parts::admit_people() {
 
 Result<void> NightDaemon::Parts::open_world() {
   TRY(keep(plane, NightPlane::open(app::data_dir_of(settings))));
-  TRY(keep(runner, jobs::open_local_runner(app::runner_options(settings))));
+  auto options_of_runner = TRY(app::runner_options(settings));
+  TRY(keep(runner, jobs::open_chosen_runner(std::move(options_of_runner))));
   const auto configured = app::webhook_settings(settings);
   const auto policy = app::webhook_policy(settings);
   auto endpoints = TRY(notify::load_endpoints(configured, policy));

@@ -13,6 +13,8 @@ using schema::ErrorCode;
 
 constexpr std::size_t kMaxTemplateBytes = 64 * 1024;
 constexpr std::int64_t kSignalLead_s = 60;  ///< before the time limit, for the worker to stop in order
+/// By which Slurm's limit comes after the job's own, which says more.
+constexpr std::int64_t kAfterOwnLimit_s = 60;
 constexpr std::uint64_t kMiB = 1u << 20;
 
 constexpr std::string_view kShipped = R"(#!/bin/sh
@@ -170,8 +172,9 @@ std::string job_comment(std::string_view key) {
 }
 
 std::int64_t time_limit_min(const JobSpec& spec, const SlurmResources& resources) {
-  const auto seconds =
-      resources.time_limit_s > 0 ? resources.time_limit_s : (spec.limits.wall_ms + 999) / 1'000;
+  const auto own = (spec.limits.wall_ms + 999) / 1'000;
+  const auto later = own > 0 && spec.kind != JobKind::drift ? kAfterOwnLimit_s : 0;
+  const auto seconds = resources.time_limit_s > 0 ? resources.time_limit_s : own + later;
   return (seconds + 59) / 60;
 }
 
@@ -192,11 +195,12 @@ std::vector<std::string> sbatch_words(const JobSpec& spec, const std::string& jo
   };
   const auto minutes = time_limit_min(spec, resources);
   if (minutes > 0) {
-    // Slurm looks at limits every half minute: of a short one the worker must keep the most. Ranks are warned
-    // themselves, since srun kills them when it is.
     words.push_back(fmt::format("--time={}", minutes));
-    words.push_back(fmt::format("--signal={}TERM@{}", spec.ranks == 1 ? "B:" : "",
-                                std::clamp<std::int64_t>(minutes * 6, 1, kSignalLead_s)));
+    // Slurm looks at limits every half minute: of a short one the worker must keep the most. Ranks are warned
+    // themselves, since srun kills them when it is. Other kinds keep nothing that a warning could save.
+    if (spec.kind == JobKind::drift)
+      words.push_back(fmt::format("--signal={}TERM@{}", spec.ranks == 1 ? "B:" : "",
+                                  std::clamp<std::int64_t>(minutes * 6, 1, kSignalLead_s)));
   }
   add("partition", resources.partition);
   add("account", resources.account);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <utility>
 
 namespace driftgate::jobs {
@@ -69,23 +70,48 @@ JobStep again(const JobFacts& facts, std::string_view why) {
                   facts.id, why, facts.stalled + 1, facts.resubmissions));
 }
 
+/// Of a job that Slurm holds back for good.
+JobStep release(const JobFacts& facts) {
+  if (facts.stalled < facts.resubmissions) return {Kind::replace};
+  const auto& why = facts.known->reason.empty() ? facts.known->state : facts.known->reason;
+  auto step = failure(ErrorCode::unavailable,
+                      fmt::format("Slurm holds its job {} back: {}; ask scontrol show job {} and the logs of "
+                                  "its node",
+                                  facts.id, why, facts.id));
+  step.kind = Kind::cancel_and_fail;
+  return step;
+}
+
 JobStep at_time_limit(const JobFacts& facts) {
   if (facts.further) return {Kind::submit};
   const auto limit = facts.known->limit_s > 0 ? fmt::format("of {} s ", facts.known->limit_s) : std::string();
   return failure(
       ErrorCode::deadline_exceeded,
       fmt::format("Slurm's job {} reached its time limit {}and had measured no further chunk; raise "
-                  "slurm.time_limit_s",
+                  "slurm.time_limit_s, or jobs.wall_limit_s where that is 0",
                   facts.id, limit));
+}
+
+bool is_near_limit(const QueuedJob& job) {
+  return job.limit_s > 0 && job.used_s + kNearLimit_s >= job.limit_s;
+}
+
+/// Whether its script was ended by SIGTERM or SIGKILL, or says that srun's ranks were.
+bool was_killed(const QueuedJob& job) {
+  constexpr int kBySignal = 128;
+  const auto kills = [](int signal) { return signal == SIGTERM || signal == SIGKILL; };
+  return kills(job.signal) || (job.exit_code > kBySignal && kills(job.exit_code - kBySignal));
 }
 
 JobStep after_failure(const JobFacts& facts) {
   const auto& job = *facts.known;
-  if (job.exit_code == kStoppedEarly) {
-    const bool near = job.limit_s > 0 && job.used_s + kNearLimit_s >= job.limit_s;
-    return near ? at_time_limit(facts) : again(facts, "a signal that told it to stop");
-  }
+  if (!facts.lost_rank.empty())
+    return again(facts, fmt::format("the loss of one of its ranks ({})", facts.lost_rank));
+  if (job.exit_code == kStoppedEarly)
+    return is_near_limit(job) ? at_time_limit(facts) : again(facts, "a signal that told it to stop");
   if (facts.folder_full) return full(facts);
+  // Slurm warns before the limit, and who does not stop in order, or in time, is killed by it.
+  if (was_killed(job) && is_near_limit(job)) return at_time_limit(facts);
   // The worker before it was still alive on a node that Slurm had given up.
   if (job.exit_code == kCannotWrite && facts.output.find("held by a live process") != std::string::npos)
     return again(facts, "its folder locked by the worker before it");
@@ -152,6 +178,15 @@ bool is_held_back(const QueuedJob& job) {
   return phase_of(job.state) == Phase::queued && (job.restarts > 0 || job.reason == "BeginTime");
 }
 
+/// Whether Slurm holds the job back for good after a beginning that failed: nothing but a person's release,
+/// or another submission, would begin it. A job that a person holds is that person's to release.
+bool is_held_for_good(const QueuedJob& job) {
+  if (job.state == "REQUEUE_HOLD" || job.state == "SPECIAL_EXIT") return true;
+  auto reason = job.reason;
+  std::ranges::replace(reason, '_', ' ');
+  return phase_of(job.state) == Phase::queued && reason.find("requeued held") != std::string::npos;
+}
+
 bool needs_folder(const JobFacts& facts) {
   if (!facts.submitted) return false;
   return !facts.known || !is_alive(phase_of(facts.known->state)) || is_held_back(*facts.known);
@@ -164,6 +199,7 @@ JobStep next_step(const JobFacts& facts) {
     if (facts.cancelled) return {Kind::cancel};
     // Slurm tries for ten minutes and more to start a job whose output file it cannot make.
     if (facts.folder_full && is_held_back(*facts.known)) return {Kind::cancel_and_fail, full(facts).error};
+    if (is_held_for_good(*facts.known)) return release(facts);
     if (facts.stalled <= facts.resubmissions) return {};
     return {Kind::cancel_and_fail,
             schema::Error{ErrorCode::unavailable,

@@ -41,12 +41,14 @@ struct JobFacts {
   std::string folder;
   std::string output;        ///< the last lines of its worker and of Slurm's programs
   bool folder_full = false;  ///< no space is left there
+  std::string lost_rank{};   ///< why its worker could not go on without a rank; "" for all other ends
 };
 
 struct JobStep {
   enum class Kind : std::uint8_t {
     wait,
     submit,
+    replace,          ///< cancel it at Slurm, and submit another one
     cancel,           ///< at Slurm, and wait for its end
     cancel_and_fail,  ///< at Slurm, and end with `error`
     fail              ///< end with `error`

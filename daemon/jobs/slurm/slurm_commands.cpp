@@ -35,6 +35,31 @@ constexpr std::array<std::string_view, 13> kAway{"Unable to contact slurm contro
                                                  "backup controller in standby",
                                                  "Slurm backup controller",
                                                  "controller is not responding"};
+/// What sbatch says when it can never take the job as it is.
+constexpr std::array<std::string_view, 24> kNever{"Invalid partition",
+                                                  "Invalid account",
+                                                  "Invalid qos",
+                                                  "Invalid wckey",
+                                                  "Invalid license",
+                                                  "Invalid feature",
+                                                  "Invalid generic resource",
+                                                  "Invalid Trackable RESource",
+                                                  "Invalid user id",
+                                                  "Invalid job name",
+                                                  "Invalid --",
+                                                  "invalid option",
+                                                  "unrecognized option",
+                                                  "invalid number",
+                                                  "Unable to open file",
+                                                  "no valid interpreter",
+                                                  "Requested node configuration is not available",
+                                                  "Requested time limit is invalid",
+                                                  "Requested GRES option unsupported",
+                                                  "Requested reservation is invalid",
+                                                  "Memory specification can not be satisfied",
+                                                  "More processors requested than permitted",
+                                                  "ccess/permission denied",
+                                                  "User's group not permitted"};
 /// What sbatch says when it is only too early.
 constexpr std::array<std::string_view, 5> kLater{
     "MaxSubmit", "MaxJobCount", "temporarily unable to accept job", "Resource temporarily unavailable",
@@ -69,11 +94,6 @@ Number number_from(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() ? number : Number{};
 }
 
-bool is_id(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxIdDigits &&
-         std::ranges::all_of(text, [](char c) { return '0' <= c && c <= '9'; });
-}
-
 std::string told(std::string_view text) {
   auto words = schema::utf8_text(std::string(without_space(text)), kMaxWords);
   std::ranges::replace(words, '\n', ' ');
@@ -82,9 +102,17 @@ std::string told(std::string_view text) {
 
 }  // namespace
 
+bool is_slurm_id(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxIdDigits &&
+         std::ranges::all_of(text, [](char c) { return '0' <= c && c <= '9'; });
+}
+
 std::int64_t duration_from_text(std::string_view text) {
+  constexpr std::size_t kMaxDigits = 20;  // of all parts: no sum of them can overflow
+  if (text.size() > kMaxDigits) return 0;
   std::int64_t days = 0;
   if (const auto dash = text.find('-'); dash != std::string_view::npos) {
+    if (dash > 9) return 0;
     days = number_from<std::int64_t>(text.substr(0, dash));
     text.remove_prefix(dash + 1);
   }
@@ -103,7 +131,7 @@ std::vector<QueuedJob> queue_from_text(std::string_view text) {
   std::vector<QueuedJob> jobs;
   for (const auto line : split(text, '\n')) {
     auto fields = split(line, kSeparator);
-    if (fields.size() != kFields + 1 || !is_id(without_space(fields[0]))) continue;
+    if (fields.size() != kFields + 1 || !is_slurm_id(without_space(fields[0]))) continue;
     for (auto& field : fields) field = without_space(field);
     QueuedJob job;
     job.id = fields[0];
@@ -125,7 +153,7 @@ std::vector<QueuedJob> queue_from_text(std::string_view text) {
 
 std::optional<QueuedJob> accounted_from_text(std::string_view text) {
   const auto fields = split(without_space(text.substr(0, text.find('\n'))), '|');
-  if (fields.size() < 4 || !is_id(fields[0])) return std::nullopt;
+  if (fields.size() < 4 || !is_slurm_id(fields[0])) return std::nullopt;
   QueuedJob job;
   job.id = fields[0];
   job.state = schema::utf8_text(std::string(fields[1]), kMaxWords);
@@ -133,6 +161,12 @@ std::optional<QueuedJob> accounted_from_text(std::string_view text) {
   job.exit_code = number_from<int>(code.front());
   job.signal = code.size() > 1 ? number_from<int>(code[1]) : 0;
   job.nodes = schema::utf8_text(std::string(fields[3]), kMaxWords);
+  if (fields.size() < 7) return job;
+  job.used_s = number_from<std::uint32_t>(fields[4]);
+  job.limit_s = std::int64_t{60} * number_from<std::uint32_t>(fields[5]);
+  const auto folder_at = fields[6].data() - text.data();  // which may hold separators itself
+  job.folder = without_space(text.substr(static_cast<std::size_t>(folder_at)));
+  job.folder.resize(std::min(job.folder.size(), job.folder.find('\n')));
   return job;
 }
 
@@ -173,10 +207,12 @@ schema::Result<CommandEnd> SlurmCommands::run(std::string_view program,
 schema::Result<std::string> SlurmCommands::submit(const std::vector<std::string>& words) const {
   const auto ended = TRY(run("sbatch", words));
   const auto id = without_space(std::string_view(ended.out).substr(0, ended.out.find(';')));
-  if (ended.exit_code == 0 && is_id(id)) return std::string(id);
+  if (ended.exit_code == 0 && is_slurm_id(id)) return std::string(id);
   const auto why = told(ended.err);
   if (says_any(ended.err, kAway)) return schema::fail(ErrorCode::unavailable, why);
   if (says_any(ended.err, kLater)) return schema::fail(ErrorCode::limit_exceeded, why);
+  if (!says_any(ended.err, kNever))
+    return schema::fail(ErrorCode::conflict, fmt::format("Slurm does not take the job: {}", why));
   return schema::fail(ErrorCode::invalid_argument,
                       fmt::format("Slurm refuses the job: {}; look at the settings of slurm", why));
 }
@@ -194,11 +230,16 @@ schema::Result<std::vector<QueuedJob>> SlurmCommands::queue() const {
 }
 
 std::optional<QueuedJob> SlurmCommands::accounted(const std::string& id) {
-  if (!has_accounting_ || !is_id(id)) return std::nullopt;
+  if (!has_accounting_ || !is_slurm_id(id) || std::chrono::steady_clock::now() < ask_again_)
+    return std::nullopt;
   const auto ended = run("sacct", {"--noheader", "--parsable2", "--allocations", "--jobs=" + id,
-                                   "--format=JobID,State,ExitCode,NodeList"});
-  has_accounting_ = ended && ended->err.find("accounting storage is disabled") == std::string::npos;
-  if (!ended || ended->exit_code != 0) return std::nullopt;
+                                   "--format=JobID,State,ExitCode,NodeList,ElapsedRaw,TimelimitRaw,WorkDir"});
+  if (ended && ended->err.find("accounting storage is disabled") != std::string::npos)
+    has_accounting_ = false;
+  if (!ended || ended->exit_code != 0) {
+    ask_again_ = std::chrono::steady_clock::now() + access_.accounting_pause;
+    return std::nullopt;
+  }
   return accounted_from_text(ended->out);
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "daemon/base/clock.hpp"
+#include "daemon/jobs/kept_chunks.hpp"
 #include "schema/utf8.hpp"
 
 namespace driftgate::jobs {
@@ -69,6 +70,11 @@ std::string output_of(const JobFolder& folder, const std::string& id) {
   return own_lines(tail_of(folder.file(fmt::format("slurm-{}.out", id))));
 }
 
+std::string latest_id(const SubmissionRecord& record) {
+  const auto* const one = newest(record);
+  return one != nullptr ? one->id : record.submissions.empty() ? std::string() : record.submissions.back().id;
+}
+
 }  // namespace
 
 SlurmJobs::SlurmJobs(const SlurmRunnerOptions& options, int stop_fd)
@@ -106,8 +112,7 @@ void SlurmJobs::cancel(const std::string& key) {
 
 void SlurmJobs::forget(const std::string& prefix) {
   for (const auto& job : jobs_) {
-    if (!job.spec.key.starts_with(prefix)) continue;
-    for (const auto& one : job.record.submissions) cancels_.push_back({one.id, job.folder.path().string()});
+    if (job.spec.key.starts_with(prefix)) forgotten_.insert(job.folder.path().string());
   }
   std::erase_if(jobs_, [&](const Job& job) { return job.spec.key.starts_with(prefix); });
   const auto start = job_folder_name(prefix);
@@ -115,9 +120,7 @@ void SlurmJobs::forget(const std::string& prefix) {
   for (const auto& item : std::filesystem::directory_iterator(options_.jobs_dir, ignored)) {
     const bool named = item.path().filename().string().starts_with(start);
     if (!named || !std::filesystem::exists(item.path() / kBatchFile, ignored)) continue;
-    const auto record = read_submissions(JobFolder(item.path()));
-    if (record && !record->submissions.empty())
-      cancels_.push_back({record->submissions.back().id, item.path().string()});
+    forgotten_.insert(item.path().string());
     std::filesystem::remove_all(item.path(), ignored);
   }
   // A submission that was never recorded is found by its folder, which is gone now.
@@ -172,10 +175,13 @@ void SlurmJobs::look_for_results() {
 std::vector<JobDone> SlurmJobs::look() {
   look_for_results();
   const bool all_ended = std::ranges::all_of(jobs_, [](const Job& job) { return job.ended.has_value(); });
-  if (!all_ended || look_for_strays_ || !cancels_.empty()) look_at_queue();
+  if (!all_ended || is_owed()) look_at_queue();
   std::vector<JobDone> done;
   for (auto& job : jobs_) {
-    if (job.ended) done.push_back({job.spec.key, *job.ended, place(job)});
+    if (!job.ended) continue;
+    done.push_back({job.spec.key, *job.ended, place(job)});
+    if (job.known && is_alive(phase_of(job.known->state)))
+      finished_.try_emplace(job.folder.path().string(), Clock::now());
   }
   std::erase_if(jobs_, [](const Job& job) { return job.ended.has_value(); });
   return done;
@@ -195,6 +201,7 @@ void SlurmJobs::look_at_queue() {
     act(job);
   }
   if (look_for_strays_) cancel_strays(*queue);
+  cancel_unwanted(*queue);
   cancel_at_slurm(*queue);
 }
 
@@ -203,11 +210,28 @@ void SlurmJobs::look_at_queue() {
 void SlurmJobs::cancel_at_slurm(const std::vector<QueuedJob>& queue) {
   std::vector<std::string> ids;
   for (const auto& seen : queue) {
-    if (std::ranges::find(cancels_, Cancel{seen.id, seen.folder}) != cancels_.end()) ids.push_back(seen.id);
+    if (cancels_.contains({seen.id, seen.folder})) ids.push_back(seen.id);
   }
   const auto gone = commands_.cancel(ids);
-  if (gone) return cancels_.clear();
-  log("warn", fmt::format("cannot cancel {} jobs at Slurm: {}", ids.size(), gone.error().describe()));
+  if (!gone)
+    return log("warn",
+               fmt::format("cannot cancel {} jobs at Slurm: {}", ids.size(), gone.error().describe()));
+  cancels_.clear();
+  forgotten_.clear();
+}
+
+/// Jobs of folders that were deleted, and jobs that stay though their result is there.
+void SlurmJobs::cancel_unwanted(const std::vector<QueuedJob>& queue) {
+  std::map<std::string, Clock::time_point> still;
+  for (const auto& seen : queue) {
+    if (!is_alive(phase_of(seen.state))) continue;
+    if (forgotten_.contains(seen.folder)) cancels_.insert({seen.id, seen.folder});
+    const auto finished = finished_.find(seen.folder);
+    if (finished == finished_.end()) continue;
+    still.insert(*finished);
+    if (Clock::now() - finished->second >= options_.linger) cancels_.insert({seen.id, seen.folder});
+  }
+  finished_ = std::move(still);
 }
 
 /// Jobs that run go on without the controller, and their results come by their folders.
@@ -240,15 +264,22 @@ void SlurmJobs::controller_away(const schema::Error& error) {
 void SlurmJobs::take_over(Job& job, const std::vector<QueuedJob>& queue) {
   const auto comment = job_comment(job.spec.key);
   std::vector<const QueuedJob*> own;
-  for (const auto& seen : queue) {
-    if (seen.comment == comment && seen.folder == job.folder.path().string()) own.push_back(&seen);
+  const auto is_recorded = [&](const QueuedJob& seen) {
+    return std::ranges::find(job.record.submissions, seen.id, &Submission::id) !=
+           job.record.submissions.end();
+  };
+  for (const auto& seen : queue) {  // a site may change the comments of jobs
+    if (seen.folder == job.folder.path().string() && (seen.comment == comment || is_recorded(seen)))
+      own.push_back(&seen);
   }
   std::ranges::sort(own, {}, [](const QueuedJob* seen) { return number_of(seen->id); });
   for (const auto* const seen : own) {
-    if (std::ranges::find(job.record.submissions, seen->id, &Submission::id) ==
-        job.record.submissions.end()) {
+    if (!is_recorded(*seen)) {
       log("info", fmt::format("found job {} at Slurm: {}", seen->id, job.spec.key));
-      begin(job, seen->id);
+      const bool doubled = std::ranges::any_of(own, [&](const QueuedJob* other) {
+        return other != seen && is_alive(phase_of(other->state)) && is_recorded(*other);
+      });
+      begin(job, seen->id, doubled);
     }
     note_state(job, *seen);
   }
@@ -259,6 +290,10 @@ void SlurmJobs::note_state(Job& job, const QueuedJob& seen) {
   own->state = seen.state;
   own->reason = seen.reason;
   own->nodes = seen.nodes;
+  own->exit_code = seen.exit_code;
+  own->signal = seen.signal;
+  own->used_s = seen.used_s;
+  own->limit_s = seen.limit_s;
   if (seen.restarts <= own->restarts) return;
   const auto measured = measured_bytes(job.folder);
   const auto more = std::min(seen.restarts - own->restarts, kMostRestarts);
@@ -268,57 +303,85 @@ void SlurmJobs::note_state(Job& job, const QueuedJob& seen) {
   log("info", fmt::format("Slurm starts job {} again: {}", seen.id, job.spec.key));
 }
 
-/// Of several that live, which only a crash can leave, the one that got furthest counts and the others go.
+/// Of several that live, which only a lost answer of sbatch can leave, the one that got furthest counts. The
+/// others go, and are never judged.
 void SlurmJobs::choose_submission(Job& job, const std::vector<QueuedJob>& queue) {
   job.known.reset();
-  std::vector<const QueuedJob*> alive;
-  for (const auto& one : job.record.submissions) {
+  std::vector<std::pair<const QueuedJob*, Submission*>> alive;
+  for (auto& one : job.record.submissions) {
     const auto seen = std::ranges::find_if(queue, [&](const QueuedJob& other) {
       return other.id == one.id && other.folder == job.folder.path().string();
     });
     if (seen == queue.end()) continue;
-    if (is_alive(phase_of(seen->state))) alive.push_back(&*seen);
-    if (one.id == job.record.submissions.back().id) job.known = *seen;
+    const bool lives = is_alive(phase_of(seen->state));
+    if (one.superseded && lives) cancels_.insert({one.id, seen->folder});
+    if (one.superseded) continue;
+    if (lives) alive.emplace_back(&*seen, &one);
+    if (&one == newest(job.record)) job.known = *seen;
   }
-  std::ranges::sort(alive, {}, [](const QueuedJob* seen) {
-    return std::pair(phase_of(seen->state) != SlurmPhase::running, number_of(seen->id));
+  std::ranges::sort(alive, {}, [](const auto& item) {
+    return std::pair(phase_of(item.first->state) != SlurmPhase::running, number_of(item.first->id));
   });
-  for (std::size_t i = 1; i < alive.size(); ++i) cancels_.push_back({alive[i]->id, alive[i]->folder});
-  if (!alive.empty()) job.known = *alive.front();
+  if (!alive.empty()) {
+    job.known = *alive.front().first;
+    for (std::size_t i = 1; i < alive.size(); ++i)
+      cancels_.insert({alive[i].first->id, alive[i].first->folder});
+    for (auto& one : job.record.submissions) {
+      const bool later = &one > alive.front().second;
+      const bool doubled = std::ranges::any_of(alive, [&](const auto& item) { return item.second == &one; });
+      if (&one != alive.front().second && (later || doubled)) one.superseded = true;
+    }
+  }
   if (!alive.empty() || job.record.submissions.empty()) {
     job.ended_since.reset();
     return;
   }
   if (!job.ended_since) job.ended_since = Clock::now();
-  auto& last = job.record.submissions.back();
-  // The controller forgets ended jobs after minutes. Accounting has how this one ended, or it was noted; of a
-  // cancelled one accounting has by whom.
+  judge_ended(job);
+}
+
+/// The controller forgets ended jobs after minutes. Accounting has how this one ended, or it was noted; of a
+/// cancelled one accounting has by whom.
+void SlurmJobs::judge_ended(Job& job) {
+  const auto last = std::ranges::find_if(job.record.submissions,
+                                         [&](const Submission& one) { return &one == newest(job.record); });
+  if (last == job.record.submissions.end()) return;
   if (!job.known || job.known->state == "CANCELLED") {
-    if (auto stored = commands_.accounted(last.id); stored && !is_alive(phase_of(stored->state))) {
-      last.state = stored->state;
+    auto stored = commands_.accounted(last->id);
+    const bool other = stored && !stored->folder.empty() && stored->folder != job.folder.path().string();
+    if (stored && !other && !is_alive(phase_of(stored->state))) {
+      last->state = stored->state;
       job.known = std::move(stored);
     }
   }
-  if (!job.known && !last.state.empty() && !is_alive(phase_of(last.state)))
-    job.known = QueuedJob{.id = last.id, .state = last.state, .reason = last.reason, .nodes = last.nodes};
+  if (job.known || last->state.empty() || is_alive(phase_of(last->state))) return;
+  job.known = QueuedJob{.id = last->id,
+                        .state = last->state,
+                        .reason = last->reason,
+                        .nodes = last->nodes,
+                        .exit_code = last->exit_code,
+                        .signal = last->signal,
+                        .used_s = last->used_s,
+                        .limit_s = last->limit_s};
 }
 
 JobFacts SlurmJobs::facts_of(Job& job) const {
   JobFacts facts;
-  facts.submitted = !job.record.submissions.empty();
+  facts.submitted = newest(job.record) != nullptr;
   facts.known = job.known;
   facts.cancelled = job.record.cancelled;
   facts.stalled = job.record.stalled;
   facts.resubmissions = options_.resubmissions;
   facts.folder = job.folder.path().string();
   if (!facts.submitted) return facts;
-  facts.id = job.known ? job.known->id : job.record.submissions.back().id;
+  facts.id = job.known ? job.known->id : latest_id(job.record);
   if (!needs_folder(facts)) return facts;
   facts.lock_held = job.ended_since && !job.folder.lock_is_free();
   facts.settled = job.ended_since && Clock::now() - *job.ended_since >= options_.settle;
   facts.further = measured_bytes(job.folder) > job.record.measured_bytes;
   facts.folder_full = is_full(job.folder);
   facts.output = output_of(job.folder, facts.id);
+  facts.lost_rank = tail_of(job.folder.file(kLostRankFile));
   return facts;
 }
 
@@ -332,14 +395,21 @@ void SlurmJobs::act(Job& job) {
     case Kind::submit:
       submit(job);
       break;
+    case Kind::replace:
+      cancels_.insert({job.known->id, job.folder.path().string()});
+      for (auto& one : job.record.submissions) one.superseded = one.superseded || one.id == job.known->id;
+      submit(job);
+      break;
     case Kind::cancel:
-      cancels_.push_back({job.known->id, job.folder.path().string()});
+      cancels_.insert({job.known->id, job.folder.path().string()});
       break;
     case Kind::cancel_and_fail:
-      cancels_.push_back({job.known->id, job.folder.path().string()});
+      cancels_.insert({job.known->id, job.folder.path().string()});
       end(job, std::move(step.error));
       break;
     case Kind::fail:
+      // A submission without an answer may still appear at Slurm.
+      if (job.unanswered) look_for_strays_ = true;
       end(job, std::move(step.error));
       break;
   }
@@ -359,6 +429,7 @@ schema::Result<void> SlurmJobs::prepare_folder(const Job& job) const {
     return schema::fail(error == std::errc::no_space_on_device ? ErrorCode::storage_full : ErrorCode::io,
                         fmt::format("cannot make {}: {}", job.folder.path().string(), error.message()));
   std::filesystem::permissions(job.folder.path(), std::filesystem::perms::owner_all, error);
+  if (job.record.submissions.empty()) take_over_chunks(job.folder, job.spec.key);
   TRY(job.folder.put("spec.json", to_json(job.spec)));
   const std::string_view text =
       options_.script_template.empty() ? shipped_template() : std::string_view(options_.script_template);
@@ -367,6 +438,7 @@ schema::Result<void> SlurmJobs::prepare_folder(const Job& job) const {
 }
 
 void SlurmJobs::submit(Job& job) {
+  if (job.refusal && Clock::now() < job.refusal->next_try) return;
   job.wait_reason = full_reason_;
   if (!full_reason_.empty()) return;
   if (at_slurm() >= options_.queue_limit) {
@@ -381,26 +453,50 @@ void SlurmJobs::submit(Job& job) {
       log("warn",
           fmt::format("submitted again as job {} after {} ({}): {}", *id, job.record.submissions.back().id,
                       job.record.submissions.back().state, job.spec.key));
-    begin(job, *id);
+    begin(job, *id, false);
     return;
   }
   const auto& error = id.error();
   if (error.code == ErrorCode::invalid_argument) return end(job, error);
+  if (error.code == ErrorCode::conflict) return refused(job, error);
   // Too many jobs there, or nobody can say whether it was taken: the next look at the queue tells.
   full_reason_ = error.describe();
   job.wait_reason = full_reason_;
+  job.unanswered = job.unanswered || error.code == ErrorCode::unavailable;
 }
 
-/// A submission under a number that is new to the record.
-void SlurmJobs::begin(Job& job, const std::string& id) const {
+/// A partition that is drained, a disk of the controller that is full: asked again, ever less often.
+void SlurmJobs::refused(Job& job, const schema::Error& error) {
+  constexpr std::chrono::milliseconds kLongestPause{60'000};
+  const auto now = Clock::now();
+  if (!job.refusal) {
+    job.refusal = Refusal{now, now, options_.poll};
+    log("warn", fmt::format("{} ({})", error.describe(), job.spec.key));
+  }
+  job.wait_reason = error.describe();
+  if (now - job.refusal->since >= options_.away)
+    return end(job, {ErrorCode::unavailable,
+                     fmt::format("{}; asked for {} s (slurm.away_s)", error.describe(),
+                                 std::chrono::duration_cast<std::chrono::seconds>(options_.away).count()),
+                     {},
+                     nullptr});
+  job.refusal->next_try = now + job.refusal->pause;
+  job.refusal->pause = std::min(2 * job.refusal->pause, kLongestPause);
+}
+
+/// A submission under a number that is new to the record. `doubled`: while another one lives, so that it says
+/// nothing of how that one fared.
+void SlurmJobs::begin(Job& job, const std::string& id, bool doubled) const {
   const auto measured = measured_bytes(job.folder);
-  if (!job.record.submissions.empty())
+  if (!job.record.submissions.empty() && !doubled)
     job.record.stalled = measured > job.record.measured_bytes ? 0 : job.record.stalled + 1;
   job.record.measured_bytes = measured;
   job.record.submissions.push_back({.id = id, .submitted_us = base::wall_clock_us()});
   job.known.reset();
   job.ended_since.reset();
   job.wait_reason.clear();
+  job.refusal.reset();
+  job.unanswered = false;
 }
 
 bool SlurmJobs::is_stray(const QueuedJob& seen) const {
@@ -409,7 +505,12 @@ bool SlurmJobs::is_stray(const QueuedJob& seen) const {
   const auto key = seen.comment.substr(kCommentPrefix.size());
   if (path.filename() != job_folder_name(key) || is_known(key)) return false;
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return !error;
+  if (!std::filesystem::exists(path, error)) {
+    // Not where all folders are missing, since their file system is.
+    const bool mounted = options_.folders_are_known && !error &&
+                         std::filesystem::exists(options_.jobs_dir / kJobsMarker, error);
+    return mounted && !error;
+  }
   const auto record = read_submissions(JobFolder(path));
   return record && (record->ended || record->cancelled);
 }
@@ -420,7 +521,7 @@ void SlurmJobs::cancel_strays(const std::vector<QueuedJob>& queue) {
   for (const auto& seen : queue) {
     if (!is_alive(phase_of(seen.state)) || !is_stray(seen)) continue;
     log("info", fmt::format("cancelling job {} at Slurm, which nobody waits for: {}", seen.id, seen.comment));
-    cancels_.push_back({seen.id, seen.folder});
+    cancels_.insert({seen.id, seen.folder});
   }
 }
 

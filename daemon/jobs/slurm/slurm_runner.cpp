@@ -1,10 +1,13 @@
 #include "daemon/jobs/slurm/slurm_runner.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -12,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/base/durable_file.hpp"
 #include "daemon/jobs/slurm/slurm_round.hpp"
 
 namespace driftgate::jobs {
@@ -219,6 +223,18 @@ class SlurmRunner final : public JobRunner {
   std::thread thread_;
 };
 
+/// Whether the folder was one of jobs already; from now on it is. `io` where flock does not work in it.
+schema::Result<bool> mark_folder(const std::filesystem::path& folder) {
+  const auto path = (folder / kJobsMarker).string();
+  const bool known = ::access(path.c_str(), F_OK) == 0;
+  const base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) return base::file_failure("create", path);
+  if (::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno != EWOULDBLOCK)
+    return schema::wrap(base::file_failure("lock", path).error(),
+                        "the file system of slurm.jobs_dir must have flock");
+  return known;
+}
+
 }  // namespace
 
 schema::Result<std::unique_ptr<JobRunner>> open_slurm_runner(SlurmRunnerOptions options) {
@@ -232,6 +248,7 @@ schema::Result<std::unique_ptr<JobRunner>> open_slurm_runner(SlurmRunnerOptions 
   if (::access(options.jobs_dir.c_str(), W_OK | X_OK) != 0)
     return schema::fail(ErrorCode::io, fmt::format("{}, the folder of jobs on Slurm, cannot be written in",
                                                    options.jobs_dir.string()));
+  options.folders_are_known = TRY(mark_folder(options.jobs_dir));
   return std::make_unique<SlurmRunner>(std::move(options));
 }
 

@@ -26,13 +26,20 @@ struct SlurmRunnerOptions {
   /// From Slurm's word that a job has ended until its folder shows all that it wrote: network file systems
   /// show new files late.
   std::chrono::milliseconds settle{5'000};
-  std::chrono::milliseconds away{3'600'000};  ///< how long the controller may be unreachable
+  std::chrono::milliseconds away{3'600'000};  ///< how long the controller may be unreachable, or refuse a job
+  /// From a result until a job that is still there is cancelled: its script may have more to do.
+  std::chrono::milliseconds linger{60'000};
   std::size_t queue_limit = 256;              ///< jobs at Slurm at once
   std::size_t waiting_limit = 4'096;          ///< jobs that this runner knows; one more is `unavailable`
   std::uint32_t resubmissions = 2;            ///< see SubmissionRecord::stalled
-  bool look_at_start = true;  ///< cancels jobs at Slurm whose folder a daemon before this one gave up
+  bool look_at_start = true;      ///< cancels jobs at Slurm whose folder a daemon before this one gave up
+  bool folders_are_known = true;  ///< whether kJobsMarker was there at the start
   std::function<void(std::string_view level, const std::string& text)> log{};
 };
+
+/// A file of the folder of jobs. Without it the folder is new, or its file system is not mounted: then a job
+/// at Slurm whose folder is missing is not taken for one that nobody waits for.
+inline constexpr const char* kJobsMarker = ".driftgate-jobs";
 
 /// Runs jobs through Slurm. One thread looks at the results in the folders and, once for all jobs, at Slurm's
 /// queue. A job is found again by its comment and folder, so that it is submitted once however the daemon

@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "daemon/base/json_members.hpp"
+#include "daemon/jobs/slurm/slurm_commands.hpp"
 #include "schema/json.hpp"
 #include "schema/utf8.hpp"
 
@@ -32,7 +34,35 @@ schema::Error error_of(const json& value) {
   return error;
 }
 
+bool is_true(const json& value, const char* name) {
+  const auto* const found = base::member(value, name);
+  return found != nullptr && found->is_boolean() && found->get<bool>();
+}
+
+Submission submission_of(const json& value) {
+  Submission one;
+  one.id = base::text_at(value, "id");
+  one.submitted_us = base::integer_at(value, "submitted_us");
+  one.state = base::text_at(value, "state");
+  one.reason = base::text_at(value, "reason");
+  one.nodes = base::text_at(value, "nodes");
+  one.restarts = static_cast<std::uint32_t>(base::integer_at(value, "restarts"));
+  one.exit_code = static_cast<int>(base::integer_at(value, "exit_code"));
+  one.signal = static_cast<int>(base::integer_at(value, "signal"));
+  one.used_s = base::integer_at(value, "used_s");
+  one.limit_s = base::integer_at(value, "limit_s");
+  one.superseded = is_true(value, "superseded");
+  return one;
+}
+
 }  // namespace
+
+const Submission* newest(const SubmissionRecord& record) {
+  for (auto one = record.submissions.rbegin(); one != record.submissions.rend(); ++one) {
+    if (!one->superseded) return &*one;
+  }
+  return nullptr;
+}
 
 bool SubmissionRecord::operator==(const SubmissionRecord& other) const {
   const bool same_end =
@@ -50,7 +80,12 @@ std::string to_json(const SubmissionRecord& record) {
                     {"state", text_of(one.state)},
                     {"reason", text_of(one.reason)},
                     {"nodes", text_of(one.nodes)},
-                    {"restarts", one.restarts}});
+                    {"restarts", one.restarts},
+                    {"exit_code", one.exit_code},
+                    {"signal", one.signal},
+                    {"used_s", one.used_s},
+                    {"limit_s", one.limit_s},
+                    {"superseded", one.superseded}});
   }
   json value{{"submissions", std::move(list)},
              {"measured_bytes", record.measured_bytes},
@@ -69,15 +104,16 @@ schema::Result<SubmissionRecord> submission_record_from_json(std::string_view te
     return schema::fail(ErrorCode::corrupt, fmt::format("{} has no list of submissions", kSubmissionsFile));
   SubmissionRecord record;
   for (const auto& one : *list) {
-    record.submissions.push_back({base::text_at(one, "id"), base::integer_at(one, "submitted_us"),
-                                  base::text_at(one, "state"), base::text_at(one, "reason"),
-                                  base::text_at(one, "nodes"),
-                                  static_cast<std::uint32_t>(base::integer_at(one, "restarts"))});
+    auto submission = submission_of(one);
+    // The file lies where adapters run, and the number becomes a word of Slurm's programs.
+    if (!is_slurm_id(submission.id))
+      return schema::fail(ErrorCode::corrupt,
+                          fmt::format("{} has a submission without a number of Slurm", kSubmissionsFile));
+    record.submissions.push_back(std::move(submission));
   }
   record.measured_bytes = static_cast<std::uint64_t>(base::integer_at(parsed, "measured_bytes"));
   record.stalled = static_cast<std::uint32_t>(base::integer_at(parsed, "stalled"));
-  const auto* const cancelled = base::member(parsed, "cancelled");
-  record.cancelled = cancelled != nullptr && cancelled->is_boolean() && cancelled->get<bool>();
+  record.cancelled = is_true(parsed, "cancelled");
   if (const auto* const ended = base::member(parsed, "ended")) record.ended = error_of(*ended);
   return record;
 }
@@ -105,17 +141,19 @@ std::uint64_t measured_bytes(const JobFolder& folder) {
 JobPlace place_of(const SubmissionRecord& record) {
   JobPlace place{"slurm", "", "waiting", "", ""};
   for (const auto& one : record.submissions) place.submissions.push_back(one.id);
-  if (record.submissions.empty()) return place;
-  const auto& last = record.submissions.back();
-  place.remote = last.id;
-  place.nodes = last.nodes;
-  place.reason = last.reason;
-  place.state = record.ended ? "ended" : last.nodes.empty() ? "queued" : "running";
-  if (record.submissions.size() > 1) {
-    const auto& before = record.submissions[record.submissions.size() - 2];
-    place.reason = fmt::format("{}, submitted again as {}{}{}", before.state, last.id,
-                               last.reason.empty() ? "" : "; ", last.reason);
+  const Submission* before = nullptr;
+  const Submission* last = nullptr;
+  for (const auto& one : record.submissions) {
+    if (!one.superseded) before = std::exchange(last, &one);
   }
+  if (last == nullptr) return place;
+  place.remote = last->id;
+  place.nodes = last->nodes;
+  place.reason = last->reason;
+  place.state = record.ended ? "ended" : last->nodes.empty() ? "queued" : "running";
+  if (before != nullptr)
+    place.reason = fmt::format("{}, submitted again as {}{}{}", before->state, last->id,
+                               last->reason.empty() ? "" : "; ", last->reason);
   return place;
 }
 

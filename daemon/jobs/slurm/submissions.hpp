@@ -17,6 +17,9 @@ struct Submission {
   std::int64_t submitted_us = 0;
   std::string state{}, reason{}, nodes{};  ///< as Slurm said last
   std::uint32_t restarts = 0;              ///< that Slurm itself made of it
+  int exit_code = 0, signal = 0;           ///< as in QueuedJob, when Slurm said last
+  std::int64_t used_s = 0, limit_s = 0;    ///< so too
+  bool superseded = false;  ///< another one counts instead: it was cancelled, and is not judged
   bool operator==(const Submission&) const = default;
 };
 
@@ -29,6 +32,8 @@ struct SubmissionRecord {
   std::optional<schema::Error> ended;  ///< the error it ended with, when there is no result.json
   bool operator==(const SubmissionRecord& other) const;
 };
+/// The newest submission that counts; null where there is none.
+[[nodiscard]] const Submission* newest(const SubmissionRecord& record);
 [[nodiscard]] std::string to_json(const SubmissionRecord& record);
 [[nodiscard]] schema::Result<SubmissionRecord> submission_record_from_json(std::string_view text);
 

@@ -40,16 +40,26 @@ schema::Result<void> check_source(const CaptureSource& source, const Settings& s
   return {};
 }
 
-/// The first clause of the stage that needs a floor that was not given.
-schema::Result<void> check_floors(const StageCaptures& captures, const Settings& settings,
-                                  const schema::Contract& contract, schema::Stage stage,
-                                  const std::string& where) {
+/// All that speaks against a request, in the order in which it was looked for.
+class Faults {
+ public:
+  template <typename T>
+  void note(const schema::Result<T>& looked) {
+    if (!looked) all.push_back(looked.error());
+  }
+  void note(const std::unexpected<schema::Error>& fault) { all.push_back(fault.error()); }
+  std::vector<schema::Error> all{};
+};
+
+/// The floors that were given, and the first clause of the stage that needs one that was not.
+void check_floors(const StageCaptures& captures, const Settings& settings, const schema::Contract& contract,
+                  schema::Stage stage, const std::string& where, Faults& faults) {
   for (const auto& [floor, name] :
        {std::pair{&captures.floor_train, "train"}, {&captures.floor_inf, "inf"}}) {
     if (!*floor) continue;
-    TRY(check_source((*floor)->second, settings, where + "/" + name));
+    faults.note(check_source((*floor)->second, settings, where + "/" + name));
     if (!(*floor)->first) continue;
-    TRY(check_source(*(*floor)->first, settings, where + "/" + name));
+    faults.note(check_source(*(*floor)->first, settings, where + "/" + name));
   }
   for (const schema::Clause& clause : contract.clauses) {
     if ((clause.stages & schema::stage_bit(stage)) == 0 || clause.severity == schema::Severity::soft)
@@ -58,36 +68,37 @@ schema::Result<void> check_floors(const StageCaptures& captures, const Settings&
     const bool batch = metric != nullptr && metric->metric == schema::Metric::batch_variant_rate;
     const bool wants_any = clause.limits.floor_multiple && !captures.floor_train && !captures.floor_inf;
     if (!wants_any && !(batch && !captures.floor_inf)) continue;
-    return schema::fail(
+    faults.note(schema::fail(
         ErrorCode::invalid_argument,
         fmt::format(
             "{} needs a noise floor: capture the rows of this stage once more with another batch size{} "
             "and give that capture as floor.{} (`driftgate promote`: --{}-floor-{})",
             clause.address(), batch ? ", by the inference kernel," : "", batch ? "inf" : "train or floor.inf",
             stage == schema::Stage::offline_numeric ? "numeric" : "slice", batch ? "inf" : "train or -inf"),
-        where);
+        where));
+    return;
   }
-  return {};
 }
 
-schema::Result<void> check_captures(const std::optional<StageCaptures>& captures, const Settings& settings,
-                                    const schema::Contract& contract, schema::Stage stage,
-                                    const std::string& name) {
+void check_captures(const std::optional<StageCaptures>& captures, const Settings& settings,
+                    const schema::Contract& contract, schema::Stage stage, const std::string& name,
+                    Faults& faults) {
   const auto where = "/captures/" + name;
   if (!captures) {
-    if (!demands(contract, stage)) return {};
-    return schema::fail(
+    if (!demands(contract, stage)) return;
+    faults.note(schema::fail(
         ErrorCode::invalid_argument,
         fmt::format(
             "the contract has clauses for {}, so captures.{} is needed: {{\"train\", \"inf\", \"corpus\"}}",
             schema::to_string(stage), name),
-        where);
+        where));
+    return;
   }
-  TRY(check_source(captures->train, settings, where + "/train"));
-  TRY(check_source(captures->inf, settings, where + "/inf"));
-  TRY(check_floors(*captures, settings, contract, stage, where + "/floor"));
-  if (captures->corpus.empty()) return {};
-  return check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus");
+  faults.note(check_source(captures->train, settings, where + "/train"));
+  faults.note(check_source(captures->inf, settings, where + "/inf"));
+  check_floors(*captures, settings, contract, stage, where + "/floor", faults);
+  if (!captures->corpus.empty())
+    faults.note(check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus"));
 }
 
 schema::Result<store::EngineRow> candidate_engine(store::Reader& reader, const PromotionRequest& request) {
@@ -149,7 +160,8 @@ schema::Result<void> check_contract(const schema::Contract& contract, const stor
 /// first.
 struct Snapshot {
   CheckedRequest checked;
-  schema::Result<void> free{};       ///< of holds, and of being the incumbent already
+  schema::Result<void> free{};       ///< of a hold
+  schema::Result<void> other{};      ///< than the incumbent
   schema::Result<void> reachable{};  ///< by the data plane: candidate and fallback
   schema::Result<void> unblocked{};
   schema::Result<std::optional<store::EngineRow>> fallback{};
@@ -177,7 +189,7 @@ schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string&
   auto gaps = TRY(find_ability_gaps(reader, *snapshot.checked.contract, model, candidate));
   snapshot.checked.gaps = std::move(gaps);
   snapshot.free = refuse_held(model);
-  if (snapshot.free) snapshot.free = refuse_incumbent(reader, model, candidate);
+  snapshot.other = refuse_incumbent(reader, model, candidate);
   snapshot.unblocked = people::refuse_blocked(reader, candidate.checkpoint, candidate.kernel, row.contract);
   snapshot.fallback =
       resolve_fallback(reader, *snapshot.checked.contract, request.fallback_engine, candidate);
@@ -185,6 +197,31 @@ schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string&
   if (snapshot.reachable && snapshot.fallback && *snapshot.fallback)
     snapshot.reachable = check_engine_access(data_plane, reader, **snapshot.fallback, "/fallback_engine");
   return snapshot;
+}
+
+struct Judged {
+  CheckedRequest checked;
+  Faults faults{};
+};
+
+/// A request with all that speaks against it. An error where what it names is not there: then there is
+/// nothing to look at.
+schema::Result<Judged> judge(store::Store& store, const Settings& settings,
+                             const route::Capabilities& data_plane, const std::string& actor,
+                             const PromotionRequest& request) {
+  auto snapshot = TRY(look_up(store, read_snapshot, actor, request, data_plane));
+  const auto& contract = *snapshot.checked.contract;
+  Faults faults;
+  faults.note(check_contract(contract, snapshot.checked.engine, data_plane));
+  faults.note(snapshot.reachable);
+  check_captures(request.numeric, settings, contract, schema::Stage::offline_numeric, "numeric", faults);
+  check_captures(request.slice, settings, contract, schema::Stage::statistical_slice, "slice", faults);
+  faults.note(snapshot.free);
+  faults.note(snapshot.other);
+  faults.note(snapshot.unblocked);
+  faults.note(snapshot.fallback);
+  if (snapshot.fallback) snapshot.checked.fallback = std::move(*snapshot.fallback);
+  return Judged{std::move(snapshot.checked), std::move(faults)};
 }
 
 }  // namespace
@@ -214,18 +251,18 @@ schema::Result<store::ModelRow> promotable_model(store::Reader& reader, const st
 schema::Result<CheckedRequest> check_request(store::Store& store, const Settings& settings,
                                              const route::Capabilities& data_plane, const std::string& actor,
                                              const PromotionRequest& request) {
-  auto snapshot = TRY(look_up(store, read_snapshot, actor, request, data_plane));
-  auto& checked = snapshot.checked;
-  const auto& contract = *checked.contract;
-  TRY(check_contract(contract, checked.engine, data_plane));
-  TRY(snapshot.reachable);
-  TRY(check_captures(request.numeric, settings, contract, schema::Stage::offline_numeric, "numeric"));
-  TRY(check_captures(request.slice, settings, contract, schema::Stage::statistical_slice, "slice"));
-  TRY(snapshot.free);
-  TRY(snapshot.unblocked);
-  auto fallback = TRY(std::move(snapshot.fallback));
-  checked.fallback = std::move(fallback);
-  return std::move(checked);
+  auto judged = TRY(judge(store, settings, data_plane, actor, request));
+  if (!judged.faults.all.empty()) return std::unexpected(std::move(judged.faults.all.front()));
+  return std::move(judged.checked);
+}
+
+schema::Result<std::vector<schema::Error>> find_faults(store::Store& store, const Settings& settings,
+                                                       const route::Capabilities& data_plane,
+                                                       const std::string& actor,
+                                                       const PromotionRequest& request) {
+  auto judged = TRY(judge(store, settings, data_plane, actor, request));
+  if (!request.accept_undecidable) judged.faults.note(refuse_ability_gaps(judged.checked.gaps));
+  return std::move(judged.faults.all);
 }
 
 }  // namespace driftgate::pipeline

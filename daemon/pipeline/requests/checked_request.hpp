@@ -41,6 +41,14 @@ struct CheckedRequest {
                                                            const route::Capabilities& data_plane,
                                                            const std::string& actor,
                                                            const PromotionRequest& request);
+/// All that speaks against a request, in the order in which check_request looks, and then the hard clauses
+/// that cannot be decided unless it accepts those. An error where something that it names is not registered,
+/// or cannot be read: then nothing else was looked at.
+[[nodiscard]] schema::Result<std::vector<schema::Error>> find_faults(store::Store& store,
+                                                                     const Settings& settings,
+                                                                     const route::Capabilities& data_plane,
+                                                                     const std::string& actor,
+                                                                     const PromotionRequest& request);
 /// The model's row when a promotion of it may be asked for; `conflict` when it has no incumbent or is on
 /// hold.
 [[nodiscard]] schema::Result<store::ModelRow> promotable_model(store::Reader& reader,

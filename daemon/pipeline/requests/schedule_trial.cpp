@@ -51,11 +51,12 @@ schema::Result<bool> may_pass(const TrialParts& parts, const PromotionRequest& r
 schema::Result<std::vector<std::string>> try_request(const TrialParts& parts, const std::string& actor,
                                                      const PromotionRequest& request) {
   std::vector<std::string> warnings;
-  const auto checked = parts.check(actor, request);
-  if (!checked) {
-    const auto passes = TRY(may_pass(parts, request, checked.error()));
-    if (!passes) return std::unexpected(checked.error());
-    warnings.push_back(fmt::format("Asked for now, it would be refused: {}", checked.error().message));
+  const auto looked = parts.faults(actor, request);
+  const auto faults = looked ? *looked : std::vector{looked.error()};
+  for (const auto& fault : faults) {
+    const auto passes = TRY(may_pass(parts, request, fault));
+    if (!passes) return std::unexpected(fault);
+    warnings.push_back(fmt::format("Asked for now, it would be refused: {}", fault.message));
   }
   const auto engine = TRY(look_up(parts.store, store::find_engine, request.engine));
   if (engine) {

@@ -157,10 +157,11 @@ void ScheduledRequests::request_by(const Fire& fire, const Answers& answers) {
   const auto refuse = [&](const schema::Error& error) {
     skip_fire(context_, fire, {"refused", error.describe()});
   };
-  if (!answers.checked && may_pass(answers.checked.error().code))
-    return try_again(fire.row.name, answers.checked.error());
-  if (!answers.checked) return refuse(answers.checked.error());
-  if (!answers.verified) return refuse(answers.verified.error());
+  const auto refuse_unless_it_passes = [&](const schema::Error& error) {
+    return may_pass(error.code) ? try_again(fire.row.name, error) : refuse(error);
+  };
+  if (!answers.checked) return refuse_unless_it_passes(answers.checked.error());
+  if (!answers.verified) return refuse_unless_it_passes(answers.verified.error());
   if (const auto obstacle = obstacle_of(context_, fire.row)) return skip_fire(context_, fire, *obstacle);
   const AlsoRequested also = [&](store::Tx& tx, Entries& entries, const store::PromotionRow& promotion) {
     return put_fire(
@@ -176,8 +177,7 @@ void ScheduledRequests::request_by(const Fire& fire, const Answers& answers) {
   if (asked) return;
   const auto& error = asked.error();
   if (error.code == ErrorCode::already_exists) return move_on(context_, fire);
-  if (may_pass(error.code)) return try_again(fire.row.name, error);
-  refuse(error);
+  refuse_unless_it_passes(error);
 }
 
 }  // namespace driftgate::pipeline

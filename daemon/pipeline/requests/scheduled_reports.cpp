@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/pipeline/read/schedule_report.hpp"
+#include "daemon/pipeline/read/schedules/schedule_report.hpp"
 #include "daemon/schedule/misfire.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/schedules.hpp"
@@ -18,6 +18,7 @@ constexpr std::int64_t kSecond = 1'000'000;
 constexpr std::int64_t kLookEveryUs = kSecond;
 constexpr std::int64_t kRetryUs = 60 * kSecond;
 constexpr std::size_t kToldItems = 50;
+constexpr std::int64_t kLongestWaitUs = 3'600 * kSecond;  ///< for fire times that are being decided
 
 }  // namespace
 
@@ -41,42 +42,55 @@ void ScheduledReports::put_due() {
 
 schema::Result<void> ScheduledReports::look() {
   const auto now_us = context_.now();
-  if (!last_us_) {
-    last_us_ = TRY(look_up(context_.world.store, store::last_schedule_report));
+  if (!last_) {
+    last_ = TRY(look_up(context_.world.store, store::last_schedule_report));
     // Reports are due from the first start with this setting on.
-    if (!last_us_) {
+    if (!last_) {
       TRY(context_.commit_rows("begin reports", [&](store::Tx& tx, Entries&) {
         return store::insert_schedule_report(tx, now_us, now_us, now_us);
       }));
-      last_us_ = now_us;
+      last_ = store::ScheduleReportRow{now_us, now_us};
     }
   }
-  const auto next = schedule::next_fire(when_->cron, when_->zone, *last_us_ / kSecond);
+  const auto next = schedule::next_fire(when_->cron, when_->zone, last_->report_us / kSecond);
   if (!next || *next * kSecond > now_us) return {};
   const auto due =
       schedule::decide_due(when_->cron, when_->zone, *next, now_us / kSecond, schedule::Misfire::skip, 0);
-  put_report(due.fire_s * kSecond, *last_us_);
+  const auto waits = TRY(waits_for_fires(due.fire_s * kSecond));
+  if (!waits) put_report(due.fire_s * kSecond, *last_);
   return {};
 }
 
-void ScheduledReports::put_report(std::int64_t report_us, std::int64_t last_us) {
+/// Whether a fire time before the report is still to be decided: the daemon may have just begun to look at
+/// what it missed, or hash a checkpoint. What takes longer than an hour is told by the next report.
+schema::Result<bool> ScheduledReports::waits_for_fires(std::int64_t report_us) {
+  const auto due = TRY(look_up(context_.world.store, store::due_schedules, report_us - 1, 1));
+  if (due.empty()) return false;
+  if (!waits_since_us_) waits_since_us_ = context_.now();
+  return context_.now() - *waits_since_us_ < kLongestWaitUs;
+}
+
+void ScheduledReports::put_report(std::int64_t report_us, const store::ScheduleReportRow& last) {
   making_ = true;
-  const auto since_us = std::max(last_us, report_us - kMaxReportUs);
+  const auto since_us = std::max(last.report_us, report_us - kMaxReportUs);
+  const auto made_us = context_.now();
   auto digest = std::make_shared<schema::Result<std::string>>();
   context_.world.offload(
-      [&world = context_.world, digest, report_us, since_us, now_us = context_.now()] {
-        const auto report = schedule_report(world.store, {since_us, report_us, ""}, now_us);
-        if (!report)
-          *digest = std::unexpected(report.error());
+      [&world = context_.world, digest, report_us, since_us, settled_since_us = last.put_us, made_us] {
+        const auto told =
+            schedule_digest(world.store, {since_us, report_us, settled_since_us}, made_us, kToldItems);
+        if (!told)
+          *digest = std::unexpected(told.error());
         else
-          *digest = schema::canonical_json(report_digest(*report, kToldItems));
+          *digest = schema::canonical_json(*told);
       },
-      [this, digest, report_us, since_us] {
+      [this, digest, report_us, since_us, made_us] {
         making_ = false;
-        auto put_now = *digest ? put(report_us, since_us, **digest)
+        auto put_now = *digest ? put({report_us, made_us}, since_us, **digest)
                                : schema::Result<void>(std::unexpected(digest->error()));
         if (put_now || put_now.error().code == schema::ErrorCode::already_exists) {
-          last_us_ = report_us;
+          last_ = {report_us, made_us};
+          waits_since_us_.reset();
           return;
         }
         next_look_us_ = context_.now() + kRetryUs;
@@ -85,12 +99,12 @@ void ScheduledReports::put_report(std::int64_t report_us, std::int64_t last_us) 
       });
 }
 
-schema::Result<void> ScheduledReports::put(std::int64_t report_us, std::int64_t since_us,
+schema::Result<void> ScheduledReports::put(const store::ScheduleReportRow& report, std::int64_t since_us,
                                            const std::string& digest) {
-  const auto now_us = context_.now();
   return context_.commit_rows("put report", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
-    TRY(store::insert_schedule_report(tx, report_us, since_us, now_us));
-    return context_.world.outbox.put_message(tx, notify::kReportEvent, digest, report_us, now_us);
+    TRY(store::insert_schedule_report(tx, report.report_us, since_us, report.put_us));
+    return context_.world.outbox.put_message(tx, notify::kReportEvent, digest, report.report_us,
+                                             context_.now());
   });
 }
 

@@ -43,6 +43,18 @@ constexpr Sql kFiresBetween{"schedule fires between",
                             "SELECT " FIRE_COLUMNS
                             " FROM schedule_fires WHERE (fire_us >= ?1 AND fire_us < ?2) OR "
                             "(fire_us >= ?2 AND missed_from_us < ?2) ORDER BY fire_us, schedule LIMIT ?3"};
+constexpr Sql kFiresOfBetween{
+    "fires of schedule between",
+    "SELECT " FIRE_COLUMNS
+    " FROM schedule_fires WHERE schedule = ?4 AND ((fire_us >= ?1 AND fire_us < ?2) OR "
+    "(fire_us >= ?2 AND missed_from_us < ?2)) ORDER BY fire_us LIMIT ?3"};
+constexpr Sql kFiresSettled{
+    "schedule fires settled since",
+    "SELECT " FIRE_COLUMNS
+    " FROM schedule_fires WHERE fire_us < ?1 AND rowid IN ("
+    "SELECT rowid FROM schedule_fires WHERE decided_us >= ?2 UNION "
+    "SELECT f.rowid FROM promotions p JOIN schedule_fires f ON f.promotion = p.id "
+    "WHERE p.ended_us IS NULL OR p.ended_us >= ?2) ORDER BY fire_us, schedule LIMIT ?3"};
 constexpr Sql kFindFire{"find fire of promotion",
                         "SELECT " FIRE_COLUMNS " FROM schedule_fires WHERE promotion = ?1"};
 
@@ -51,7 +63,8 @@ constexpr Sql kLastOfDeleted{"last revision of a deleted schedule",
 constexpr Sql kKeepRevision{"keep revision of schedule",
                             "INSERT INTO deleted_schedules(name, revision) VALUES(?1, ?2) "
                             "ON CONFLICT(name) DO UPDATE SET revision = max(revision, excluded.revision)"};
-constexpr Sql kLastReport{"last schedule report", "SELECT max(report_us) FROM schedule_reports"};
+constexpr Sql kLastReport{"last schedule report",
+                          "SELECT report_us, put_us FROM schedule_reports ORDER BY report_us DESC LIMIT 1"};
 constexpr Sql kInsertReport{"insert schedule report",
                             "INSERT INTO schedule_reports(report_us, since_us, put_us) VALUES(?1, ?2, ?3)"};
 
@@ -126,7 +139,10 @@ Result<std::vector<ScheduleFireRow>> list_schedule_fires(Reader& reader, const S
 }
 
 Result<std::vector<ScheduleFireRow>> schedule_fires_between(Reader& reader, std::int64_t since_us,
-                                                            std::int64_t until_us, std::int64_t limit) {
+                                                            std::int64_t until_us, std::int64_t limit,
+                                                            std::string_view schedule) {
+  if (!schedule.empty())
+    return list_rows<ScheduleFireRow>(reader, kFiresOfBetween, {since_us, until_us, limit, schedule});
   return list_rows<ScheduleFireRow>(reader, kFiresBetween, {since_us, until_us, limit});
 }
 
@@ -134,9 +150,13 @@ Result<std::optional<ScheduleFireRow>> find_fire_of(Reader& reader, std::string_
   return find_row<ScheduleFireRow>(reader, kFindFire, {promotion});
 }
 
-Result<std::optional<std::int64_t>> last_schedule_report(Reader& reader) {
-  const auto found = TRY(find_row<std::optional<std::int64_t>>(reader, kLastReport, {}));
-  return found.value_or(std::nullopt);
+Result<std::vector<ScheduleFireRow>> fires_settled_since(Reader& reader, std::int64_t before_us,
+                                                         std::int64_t since_us, std::int64_t limit) {
+  return list_rows<ScheduleFireRow>(reader, kFiresSettled, {before_us, since_us, limit});
+}
+
+Result<std::optional<ScheduleReportRow>> last_schedule_report(Reader& reader) {
+  return find_row<ScheduleReportRow>(reader, kLastReport, {});
 }
 
 Result<void> insert_schedule_report(Tx& tx, std::int64_t report_us, std::int64_t since_us,

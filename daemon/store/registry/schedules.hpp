@@ -69,13 +69,24 @@ Result<void> insert_schedule_fire(Tx& tx, const ScheduleFireRow& row);
 Result<std::vector<ScheduleFireRow>> list_schedule_fires(Reader& reader, const ScheduleRow& schedule,
                                                          std::int64_t limit);
 /// All fires whose time, or the first time that they missed, is in [since_us, until_us), by time; at most
-/// `limit`.
+/// `limit`. With a name only those of this schedule.
 Result<std::vector<ScheduleFireRow>> schedule_fires_between(Reader& reader, std::int64_t since_us,
-                                                            std::int64_t until_us, std::int64_t limit);
+                                                            std::int64_t until_us, std::int64_t limit,
+                                                            std::string_view schedule = {});
+/// Fires of times before `before_us` that were decided at `since_us` or later, or whose promotion ended then
+/// or goes on; by time, at most `limit`.
+Result<std::vector<ScheduleFireRow>> fires_settled_since(Reader& reader, std::int64_t before_us,
+                                                         std::int64_t since_us, std::int64_t limit);
 Result<std::optional<ScheduleFireRow>> find_fire_of(Reader& reader, std::string_view promotion);
 
-/// The newest time at which a report was due; nothing before the first.
-Result<std::optional<std::int64_t>> last_schedule_report(Reader& reader);
+/// A report that was put into the outbox.
+struct ScheduleReportRow {
+  std::int64_t report_us = 0;  ///< when it was due
+  std::int64_t put_us = 0;     ///< what was decided or ended from then on is not in it
+  bool operator==(const ScheduleReportRow&) const = default;
+};
+/// The newest report; nothing before the first.
+Result<std::optional<ScheduleReportRow>> last_schedule_report(Reader& reader);
 /// `already_exists` when this one was put before.
 Result<void> insert_schedule_report(Tx& tx, std::int64_t report_us, std::int64_t since_us,
                                     std::int64_t put_us);

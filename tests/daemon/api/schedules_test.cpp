@@ -38,6 +38,14 @@ TEST_CASE("a schedule carries its revision as ETag, and a change must name the n
   }
 }
 
+TEST_CASE("a schedule with the name of a word of the API is reached by its name percent-encoded") {
+  Fixture fixture;
+  // The fake has no schedule of that name, which only getSchedule can say.
+  CHECK(fixture.call("GET", "/v1/schedules/%72eport", "viewer").status == 404);
+  CHECK(fixture.call("GET", "/v1/schedules/report", "viewer").status == 200);
+  CHECK(fixture.call("GET", "/v1/schedules/%6eightly", "viewer").status == 200);
+}
+
 TEST_CASE("If-Match is * or a list of entity tags, compared strongly") {
   const auto read = [](const std::vector<std::string>& values) {
     driftgate::net::RequestHead head;

@@ -33,6 +33,33 @@ TEST_CASE("a kept chunk is found under its name and key, by its job, and nowhere
   CHECK_FALSE(std::filesystem::exists(folder.path / "chunks"));
 }
 
+TEST_CASE("an attempt takes over the chunks of the one before, once that one's worker is gone") {
+  const TempFolder jobs;
+  const auto folder = [&](const std::string& key) {
+    const JobFolder job(jobs.path / job_folder_name(key));
+    std::filesystem::create_directories(job.path());
+    return job;
+  };
+  const auto first = folder("pr-1/offline/1/drift"), second = folder("pr-1/offline/2/drift");
+  REQUIRE(KeptChunks(first, "what").keep("table-0000", "key", "measured"));
+  {
+    const auto worker = first.lock();
+    REQUIRE(worker.has_value());
+    take_over_chunks(second, "pr-1/offline/2/drift");
+    CHECK_FALSE(KeptChunks(second, "what").find("table-0000", "key"));
+  }
+  take_over_chunks(second, "pr-1/offline/2/drift");
+  CHECK(KeptChunks(second, "what").find("table-0000", "key") == "measured");
+  CHECK_FALSE(KeptChunks(first, "what").find("table-0000", "key"));
+  REQUIRE(KeptChunks(first, "what").keep("table-0000", "key", "of another"));
+  take_over_chunks(second, "pr-1/offline/2/drift");  // it has its own
+  CHECK(KeptChunks(second, "what").find("table-0000", "key") == "measured");
+  for (const auto* key :
+       {"drift", "/drift", "a/drift", "2/drift", "pr-1/offline/1/drift", "x/99999999999/drift"})
+    take_over_chunks(second, key);
+  CHECK(KeptChunks(first, "what").find("table-0000", "key") == "of another");
+}
+
 TEST_CASE("a chunk with any byte changed, cut or added is the same as none") {
   const TempFolder folder;
   KeptChunks chunks(JobFolder(folder.path), "job");

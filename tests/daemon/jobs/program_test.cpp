@@ -39,6 +39,28 @@ TEST_CASE("a program's exit code and output come back, and its environment is cl
   CHECK(ended->output.find("DRIFTGATE_SECRET") == std::string::npos);
 }
 
+TEST_CASE("a program is told which GPUs Slurm gave its job") {
+  const TempFolder folder;
+  ::setenv("CUDA_VISIBLE_DEVICES", "3", 1);
+  ::setenv("SLURM_JOB_ID", "17", 1);
+  ::setenv("SLURM_CONF", "/nowhere", 1);
+  const auto ended = run_program(shell(folder, "env"));
+  for (const auto* name : {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURM_CONF"}) ::unsetenv(name);
+  REQUIRE(ended.has_value());
+  CHECK(ended->output.find("CUDA_VISIBLE_DEVICES=3\n") != std::string::npos);
+  CHECK(ended->output.find("SLURM_JOB_ID=17\n") != std::string::npos);
+  CHECK(ended->output.find("SLURM_CONF") == std::string::npos);
+}
+
+TEST_CASE("a program that uses too much CPU time is ended by a signal that says so") {
+  const TempFolder folder;
+  auto program = shell(folder, "while :; do :; done");
+  program.limits.cpu_seconds = 1;
+  const auto ended = run_program(program);
+  REQUIRE(ended.has_value());
+  CHECK(ended->signal == SIGXCPU);
+}
+
 TEST_CASE("a program that floods its output is cut at the limit and still ends") {
   const TempFolder folder;
   auto program = shell(folder, "head -c 5000000 /dev/zero; exit 0");

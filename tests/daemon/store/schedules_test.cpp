@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdio>
+
 #include "daemon/store/file_hashes.hpp"
 #include "daemon/store/promotions/blocks.hpp"
 #include "daemon/store/promotions/redactions.hpp"
 #include "daemon/store/promotions/router_windows.hpp"
 #include "daemon/store/promotions/stream_states.hpp"
+#include "daemon/store/sqlite/migrate.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
 
@@ -263,4 +266,22 @@ TEST_CASE_FIXTURE(Fixture, "what is redacted of one promotion leaves that of the
   CHECK(read(*store, [&](Reader& reader) { return find_stream_state(reader, state.stage, "c", ""); }) ==
         state);
   CHECK(!write(*store, [](Tx& tx) { return delete_blob(tx, "sha256:none"); }));
+}
+
+TEST_CASE("a schedule that an older version of the program deleted goes on with its revision") {
+  TempDir dir;
+  const auto path = (dir.path() / "driftgate.db").string();
+  std::fclose(std::fopen(path.c_str(), "a"));
+  auto connection = must(Connection::open(path, Connection::Mode::read_write, ""));
+  must(migrate(*connection, embedded_migrations().first(8), 1));
+  must(connection->execute(R"sql(
+    INSERT INTO entries(seq, time_us, kind, actor, bytes) VALUES
+      (0, 1, 'schedule_deleted', 'sam', CAST('{"body":{"revision":3,"schedule":"nightly"}}' AS BLOB)),
+      (1, 2, 'schedule_deleted', 'sam', CAST('{"body":{"revision":2,"schedule":"nightly"}}' AS BLOB)),
+      (2, 3, 'schedule_set', 'sam', CAST('{"body":{"revision":9,"schedule":"weekly"}}' AS BLOB));)sql",
+                           "fill"));
+  must(migrate(*connection, embedded_migrations().first(9), 2));
+  Reader reader(*connection);
+  CHECK(must(first_revision_of(reader, "nightly")) == 4);
+  CHECK(must(first_revision_of(reader, "weekly")) == 1);
 }

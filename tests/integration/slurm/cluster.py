@@ -184,9 +184,10 @@ class Node(Host):
         """The node's power fails: all of its processes at once, and none is left."""
         def gone():
             found = self.pids()
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that none sees another one die
+                for pid in found:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, number)
             if self.process:
                 self.process.poll()
             return not found
@@ -245,6 +246,10 @@ class Cluster:
     def kill_controller(self):
         self.head.process.kill()
         self.head.process.wait()
+
+    def end_controller(self):
+        self.head.process.terminate()
+        self.head.process.wait(60)
 
     def stop_controller(self):
         """The controller answers nobody until `continue_controller`, as one whose network is away."""

@@ -27,19 +27,24 @@ REASONS = (
     ("cancelled", r"Slurm's job (\d+) was cancelled", ("cancel",)),
     ("time limit", r"Slurm's job (\d+) reached its time limit", ("time limit",)),
     ("began too often", r"Slurm's job (\d+) ended with .* measured nothing more",
-     ("node", "requeue", "preempt", "controller killed", "time limit")),
+     ("worker killed", "node", "requeue", "preempt", "controller killed", "time limit")),
     ("began too often", r"Slurm began the job (\d+) \d+ times", ("node", "requeue", "preempt", "controller killed")),
     ("killed", r"Slurm's job (\d+) (?:was ended by signal 9|failed with exit status 137)",
      ("worker killed", "node", "requeue", "preempt")),
     ("a rank was lost", r"Slurm's job (\d+) (?:was ended by signal|failed with exit status)",
-     ("worker killed", "node", "requeue", "preempt", "cancel", "time limit")),
+     ("worker killed", "node", "requeue", "preempt", "cancel", "time limit", "controller killed")),
     ("forgotten", r"Slurm knows the job (\d+) no more", ("controller killed",)),
+    ("its step was lost", r"Slurm's job (\d+) ended with success and left no result",
+     ("node", "requeue", "preempt", "cancel", "time limit", "controller killed")),
+    ("a rank was lost", r"its process \d+ has ended", ("worker killed", "node", "requeue", "preempt", "cancel")),
+    ("its adapter was killed", r"adapter \S+ ended with signal (?:9|15)", ("node", "requeue", "preempt", "cancel", "time limit")),
     ("a rank was lost", r"rank \d+", ("worker killed", "node", "requeue", "preempt")),
 )
 
 
 class Faults(threading.Thread):
     """Does something to the cluster, a job or the daemon every few seconds, until it is stopped; then mends everything."""
+    killed_share = 0.5  # of the times that the controller is started again
 
     def __init__(self, world, seed):
         super().__init__(daemon=True)
@@ -142,7 +147,11 @@ class Faults(threading.Thread):
 
     def restart_controller(self):
         self.note("controller killed", *(job["id"] for job in self.ours()))
-        self.world.cluster.kill_controller()
+        # Ended in order it saves its state; killed, it may forget its newest jobs and give their numbers again.
+        if self.random.random() < self.killed_share:
+            self.world.cluster.kill_controller()
+        else:
+            self.world.cluster.end_controller()
         self.done.wait(self.random.uniform(0, 3))
         self.world.cluster.start_controller()
         return self.note("controller killed", *(job["id"] for job in self.ours()))

@@ -59,7 +59,8 @@ TEST_CASE("a job that lives is waited for, and cancelled where that was ordered"
   for (const auto* state : kAlive) {
     auto facts = ended(state);
     CHECK_FALSE(needs_folder(facts));
-    CHECK(next_step(facts).kind == Kind::wait);
+    const bool held = std::string(state) == "REQUEUE_HOLD" || std::string(state) == "SPECIAL_EXIT";
+    CHECK(next_step(facts).kind == (held ? Kind::replace : Kind::wait));
     facts.cancelled = true;
     CHECK(next_step(facts).kind == Kind::cancel);
   }
@@ -133,6 +134,52 @@ TEST_CASE("a worker that stopped in order is judged by how near its time limit w
   check_fails(facts, ErrorCode::unavailable, "told it to stop");
   facts.further = true;
   CHECK(next_step(facts).kind == Kind::submit);
+}
+
+TEST_CASE("a job that was killed just before its time limit has reached it") {
+  for (const auto& [exit_code, signal] : {std::pair(0, 15), std::pair(0, 9), std::pair(143, 0), std::pair(137, 0)}) {
+    auto facts = ended("FAILED");
+    facts.known->exit_code = exit_code;
+    facts.known->signal = signal;
+    facts.known->limit_s = 3'600;
+    facts.known->used_s = 3'545;
+    check_fails(facts, ErrorCode::deadline_exceeded, "time limit of 3600 s");
+    facts.further = true;
+    CHECK(next_step(facts).kind == Kind::submit);
+    facts.known->used_s = 600;  // something else killed it
+    check_fails(facts, ErrorCode::internal, "Slurm's job 12");
+  }
+}
+
+TEST_CASE("a job that lost a rank begins again, whatever exit status srun made of it") {
+  for (const int exit_code : {75, 137, 70}) {
+    auto facts = ended("FAILED");
+    facts.known->exit_code = exit_code;
+    facts.lost_rank = "rank 2 of 4 did not respond";
+    CHECK(next_step(facts).kind == Kind::submit);
+    facts.stalled = 2;
+    check_fails(facts, ErrorCode::unavailable, "the loss of one of its ranks (rank 2 of 4 did not respond)");
+    facts.further = true;
+    CHECK(next_step(facts).kind == Kind::submit);
+  }
+}
+
+TEST_CASE("a job that Slurm holds back after a failed start is submitted anew, and at last given up") {
+  for (const auto* reason : {"launch failed requeued held", "launch_failed_requeued_held"}) {
+    auto facts = ended("PENDING");
+    facts.known->reason = reason;
+    CHECK(next_step(facts).kind == Kind::replace);
+    facts.stalled = 2;
+    const auto step = next_step(facts);
+    CHECK(step.kind == Kind::cancel_and_fail);
+    CHECK(step.error.code == ErrorCode::unavailable);
+    CHECK_MESSAGE(step.error.message.find(reason) != std::string::npos, step.error.message);
+  }
+  auto facts = ended("PENDING");
+  for (const auto* reason : {"JobHeldUser", "JobHeldAdmin", "Priority"}) {
+    facts.known->reason = reason;
+    CHECK(next_step(facts).kind == Kind::wait);
+  }
 }
 
 TEST_CASE("a failure quotes the exit status and the last words") {

@@ -460,6 +460,149 @@ TEST_CASE("of two submissions that live, which only a crash can leave, one goes"
   CHECK(daemon.wait().result.ok);
 }
 
+TEST_CASE("a doubled submission that was cancelled is not judged when the one that counts ends") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  Daemon daemon(slurm, folder);
+  daemon.start();
+  FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
+  std::filesystem::copy(slurm.root() / "jobs" / "1", slurm.root() / "jobs" / "2");
+  FakeSlurm::eventually([&] { return slurm.get(2, "state") == "CANCELLED"; });
+  slurm.let_look();
+  CHECK(record_of(daemon).stalled == 0);
+  CHECK(daemon.runner->place(kKey)->remote == "1");
+  slurm.set(1, "state", "NODE_FAIL");
+  FakeSlurm::eventually([&] { return daemon.runner->place(kKey)->remote == "3"; });
+  CHECK(daemon.reason() == "NODE_FAIL, submitted again as 3");
+  daemon.put_result();
+  CHECK(daemon.wait().result.ok);
+}
+
+TEST_CASE("a job that Slurm holds back after a failed start gives way to another one") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  Daemon daemon(slurm, folder);
+  daemon.start();
+  FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
+  slurm.set(1, "reason", "launch_failed_requeued_held");
+  FakeSlurm::eventually([&] { return slurm.has(2) && daemon.runner->place(kKey)->remote == "2"; });
+  FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
+  slurm.let_look();
+  CHECK(slurm.submitted() == 2);
+  daemon.put_result();
+  CHECK(daemon.wait().result.ok);
+}
+
+TEST_CASE("a refusal that may pass is waited for, as long as the settings say") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  slurm.say(
+      "refuse",
+      "sbatch: error: Batch job submission failed: Required partition not available (inactive or drain)");
+  {
+    Daemon daemon(slurm, folder);
+    daemon.start();
+    FakeSlurm::eventually([&] { return daemon.reason().find("inactive or drain") != std::string::npos; });
+    CHECK(daemon.state() == "waiting");
+    slurm.unsay("refuse");
+    FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
+    CHECK(slurm.submitted() == 1);
+  }
+  slurm.say("refuse", "sbatch: error: I/O error writing script/environment to file");
+  Daemon daemon(slurm, folder,
+                [](SlurmRunnerOptions& options) { options.away = std::chrono::milliseconds(1); });
+  daemon.start("pr-2/offline/1/drift");
+  check_error(daemon.wait("pr-2/offline/1/drift"), ErrorCode::unavailable, "slurm.away_s");
+}
+
+TEST_CASE("a number that a new controller gave to another job is not taken for ours") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  Daemon daemon(slurm, folder);
+  daemon.start();
+  daemon.start("pr-2/offline/1/drift");
+  FakeSlurm::eventually([&] { return daemon.state("pr-2/offline/1/drift") == "queued"; });
+  slurm.set(1, "folder", "/home/somebody");
+  slurm.set(2, "folder", "/home/somebody");
+  slurm.set(1, "state", "RUNNING");
+  check_error(daemon.wait(), ErrorCode::unavailable, "Slurm knows the job 1 no more");
+  daemon.runner->forget("pr-2/");
+  slurm.let_look();
+  CHECK_FALSE(slurm.has(1, "cancels"));
+  CHECK_FALSE(slurm.has(2, "cancels"));
+}
+
+TEST_CASE("where the folder of all jobs is missing, jobs at Slurm are not taken for strays") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  {
+    Daemon first(slurm, folder);
+    first.start();
+    FakeSlurm::eventually([&] { return first.state() == "queued"; });
+  }
+  std::filesystem::remove_all(folder.path / "jobs");
+  Daemon second(slurm, folder);
+  second.start("pr-2/offline/1/drift");
+  FakeSlurm::eventually([&] { return second.state("pr-2/offline/1/drift") == "queued"; });
+  slurm.let_look();
+  CHECK(slurm.get(1, "state") == "PENDING");
+}
+
+TEST_CASE("accounting that fails once is asked again") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  slurm.say("no_accounting", "sacct: error: slurm_persist_conn_open_without_init: Connection refused");
+  Daemon daemon(slurm, folder, [](SlurmRunnerOptions& options) {
+    options.access.accounting_pause = std::chrono::milliseconds(0);
+  });
+  const std::string other = "pr-2/offline/1/drift";
+  daemon.start();
+  daemon.start(other);
+  FakeSlurm::eventually([&] { return daemon.state(other) == "queued"; });
+  slurm.set(1, "forgotten", "");
+  check_error(daemon.wait(), ErrorCode::unavailable, "Slurm knows the job 1 no more");
+  slurm.unsay("no_accounting");
+  slurm.set(2, "accounted", "OUT_OF_MEMORY|0:125|n1|9|60|" + daemon.runner->folder(other));
+  slurm.set(2, "forgotten", "");
+  check_error(daemon.wait(other), ErrorCode::limit_exceeded, "memory");
+}
+
+TEST_CASE("a job that stays at Slurm though its result is there is cancelled") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  Daemon daemon(slurm, folder,
+                [](SlurmRunnerOptions& options) { options.linger = std::chrono::milliseconds(0); });
+  daemon.start();
+  FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
+  slurm.set(1, "state", "RUNNING");
+  FakeSlurm::eventually([&] { return daemon.state() == "running"; });
+  daemon.put_result();
+  CHECK(daemon.wait().result.ok);
+  FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
+}
+
+TEST_CASE("how a job ended is known after a restart, though Slurm has forgotten it") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  {
+    Daemon first(slurm, folder, [](SlurmRunnerOptions& options) { options.settle = std::chrono::hours(1); });
+    first.start();
+    FakeSlurm::eventually([&] { return first.state() == "queued"; });
+    slurm.set(1, "exit", "19200");  // 75: it stopped in order
+    slurm.set(1, "state", "FAILED");
+    FakeSlurm::eventually([&] {
+      const auto record = read_submissions(first.folder());
+      return record && record->submissions.front().exit_code == 75;
+    });
+  }
+  slurm.set(1, "forgotten", "");
+  Daemon second(slurm, folder);
+  second.start();
+  FakeSlurm::eventually([&] { return slurm.has(2); });
+  second.put_result();
+  CHECK(second.wait().result.ok);
+}
+
 TEST_CASE("a job folder that cannot be written is an error that names it") {
   const FakeSlurm slurm;
   const TempFolder folder;

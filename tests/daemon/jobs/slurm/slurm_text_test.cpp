@@ -62,7 +62,8 @@ TEST_CASE("durations of Slurm") {
   CHECK(duration_from_text("04") == 4);
   CHECK(duration_from_text("3:04") == 184);
   CHECK(duration_from_text("1-02:03:04") == 93'784);
-  for (const auto* none : {"", "UNLIMITED", "INVALID", "1:", ":", "9999999999", "1-2-3"})
+  for (const auto* none : {"", "UNLIMITED", "INVALID", "1:", ":", "9999999999", "1-2-3",
+                           "9223372036854775807-0", "999999999:999999999:999999999"})
     CHECK_MESSAGE(duration_from_text(none) == 0, none);
 }
 
@@ -72,6 +73,11 @@ TEST_CASE("sacct's line says by whom a job was cancelled") {
   CHECK(job->state == "CANCELLED by 1000");
   CHECK(job->signal == 15);
   CHECK(job->nodes == "n3");
+  const auto more = accounted_from_text("12|FAILED|143:0|n3|3550|60|/jobs/a|b\n");
+  REQUIRE(more);
+  CHECK(more->used_s == 3'550);
+  CHECK(more->limit_s == 3'600);
+  CHECK(more->folder == "/jobs/a|b");
   CHECK_FALSE(accounted_from_text(""));
   CHECK_FALSE(accounted_from_text("12.batch|FAILED|1:0|n1"));
   CHECK_FALSE(accounted_from_text("12|FAILED"));
@@ -145,8 +151,9 @@ TEST_CASE("sbatch's words say who the job is and what it needs") {
   rescore.kind = JobKind::rescore;
   const auto plain = sbatch_words(rescore, "/j", {.gres = "gpu:2", .nodes = 2});
   CHECK(has(plain, "--nodes=1"));
-  CHECK(has(plain, "--time=60"));
-  CHECK(has(plain, "--signal=B:TERM@60"));
+  CHECK(has(plain, "--time=61"));  // the job's own limit comes first
+  CHECK(std::ranges::none_of(plain, [](const auto& word) { return word.starts_with("--signal"); }));
+  CHECK(has(sbatch_words(drift_job("p/s/1/drift", 1), "/j", {}), "--signal=B:TERM@60"));
   CHECK_FALSE(has(plain, "--gpus-per-task=2"));
 }
 
@@ -162,8 +169,9 @@ TEST_CASE("settings that sbatch would take for something else are refused") {
 
 TEST_CASE("the record of submissions reads back as it was written") {
   SubmissionRecord record;
-  record.submissions.push_back({"12", 5, "NODE_FAIL", "NodeDown", "n1", 2});
-  record.submissions.push_back({"13", 6, "PENDING", "Priority", "", 0});
+  record.submissions.push_back({"12", 5, "NODE_FAIL", "NodeDown", "n1", 2, 75, 9, 3'500, 3'600, false});
+  record.submissions.push_back({"13", 6, "PENDING", "Priority", "", 0, 0, 0, 0, 0, false});
+  record.submissions.push_back({"14", 7, "CANCELLED", "", "n2", 0, 0, 0, 0, 0, true});
   record.measured_bytes = 77;
   record.stalled = 1;
   record.cancelled = true;
@@ -174,8 +182,9 @@ TEST_CASE("the record of submissions reads back as it was written") {
   const auto place = place_of(*again);
   CHECK(place.remote == "13");
   CHECK(place.reason == "NODE_FAIL, submitted again as 13; Priority");
-  CHECK(place.submissions == std::vector<std::string>{"12", "13"});
-  for (const auto* damaged : {"", "[]", "{}", R"({"submissions":7})"})
+  CHECK(place.submissions == std::vector<std::string>{"12", "13", "14"});
+  for (const auto* damaged : {"", "[]", "{}", R"({"submissions":7})", R"({"submissions":[{"id":"--me"}]})",
+                              R"({"submissions":[{}]})"})
     CHECK_FALSE(submission_record_from_json(damaged));
 }
 

@@ -1,11 +1,15 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "daemon/auth/tokens.hpp"
-#include "daemon/pipeline/read/schedule_report.hpp"
+#include "daemon/evidence/log/log.hpp"
+#include "daemon/pipeline/read/schedules/schedule_report.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/store/outbox.hpp"
+#include "daemon/store/registry/engines.hpp"
 #include "daemon/store/registry/schedules.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
@@ -318,4 +322,238 @@ TEST_CASE(
     CHECK(item["schedules"][0]["last"]["why"] == "owner_revoked");
     CHECK(item["schedules"][0]["last"]["reason"] == skipped[0]["body"]["reason"]);
   }
+}
+
+TEST_CASE("a capture that is not written yet, and a hold, hide no fault that stays") {
+  for (const bool held : {false, true}) {
+    CAPTURE(held);
+    Nights h;
+    h.start();
+    if (held)
+      REQUIRE(h.pipeline->rollback("olga", h.request("newer"), "smells").has_value());
+    else
+      h.wanted.request = with(h.wanted.request, "/captures/numeric/train", "tonight.safetensors").dump();
+    const auto good = h.wanted.request;
+    for (const auto& [pointer, value, code] :
+         {std::tuple{"/captures/numeric/inf", json("/etc/passwd"), ErrorCode::forbidden},
+          {"/captures/slice/corpus", json("/etc/passwd"), ErrorCode::forbidden},
+          {"/captures/slice", json(), ErrorCode::invalid_argument},
+          {"/fallback_engine", json("newer"), ErrorCode::invalid_argument}}) {
+      CAPTURE(pointer);
+      auto changed = with(good, pointer, value);
+      if (value.is_null()) changed["captures"].erase("slice");
+      h.wanted.request = changed.dump();
+      const auto refused = h.schedules->create("sam", h.wanted);
+      REQUIRE_FALSE(refused.has_value());
+      CHECK(refused.error().code == code);
+      CHECK(refused.error().where.starts_with("/promotion" + std::string(pointer)));
+    }
+    h.wanted.request = good;
+    CHECK(h.create()["warnings"].size() == 1);
+  }
+}
+
+namespace {
+
+/// With a webhook that is told of reports.
+struct Mornings : Nights {
+  Mornings() { webhooks = {{.name = "ops", .events = {"schedule.report"}}}; }
+  [[nodiscard]] std::vector<json> told() const {
+    auto rows = store->read([](store::Reader& reader) {
+      return store::due_outbox(reader, "ops", kStart + 10'000 * kHourUs, 100);
+    });
+    std::vector<json> bodies;
+    for (const auto& row : rows.value()) bodies.push_back(json::parse(row.payload)["data"]);
+    return bodies;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a report of more fire times than it may have covers the newest of them, and the next goes on") {
+  Mornings h;
+  h.settings.report = "0 0 1 * * UTC";
+  h.wanted.cron = "* * * * *";
+  h.start();
+  h.at(kStart + 1'000'000);
+  h.create();
+  constexpr std::int64_t kFebruary = kStart + 16 * kHourUs * 24 + 16 * kHourUs;  // 24,000 minutes later
+  h.at(kFebruary + 1'000'000);
+  REQUIRE(h.told().size() == 1);
+  const auto first = h.told()[0];
+  CHECK(first["until_us"] == kFebruary);
+  CHECK(first["left_out_since_us"] == kStart + 1'000'000);
+  CHECK(first["since_us"].get<std::int64_t>() > kStart + 1'000'000);
+  CHECK(first["totals"]["times"] == 11'999);
+  CHECK(first["totals"]["skipped_by"] == json{{"misfire", 11'999}});
+  CHECK(first["items"].size() == 50);
+  CHECK(first["more"] == 11'949);
+  REQUIRE(h.schedules->set_paused("olga", "hourly", true, 1).has_value());
+  h.at(kFebruary + 28 * 24 * kHourUs);
+  REQUIRE(h.told().size() == 2);
+  CHECK(h.told()[1]["since_us"] == kFebruary);
+  CHECK(h.told()[1]["left_out_since_us"].is_null());
+}
+
+TEST_CASE("a report waits for fire times that are being decided, though not for ever") {
+  Mornings h;
+  h.settings.report = "30 * * * * UTC";
+  h.start();
+  h.at(kStart + 1'000'000);
+  constexpr int kSchedules = 70;  // more than are decided at once
+  for (int i = 0; i < kSchedules; ++i) {
+    h.wanted.name = "hourly" + std::to_string(i);
+    h.create();
+  }
+  h.at(kStart + 105 * 60'000'000LL);  // the daemon comes back
+  const auto before = h.told().size();
+  h.at(h.clock.now_us_ + 1'000'000);
+  h.at(h.clock.now_us_ + 1'000'000);
+  REQUIRE(h.told().size() == before + 1);
+  const auto report = h.told().back();
+  CHECK(report["totals"]["times"] == kSchedules);
+  CHECK(report["totals"]["pending"] == 0);
+  CHECK(report["totals"]["skipped"] == kSchedules);
+}
+
+TEST_CASE("a report waits an hour at most, and the next one says what was decided too late for it") {
+  Mornings h;
+  h.settings.report = "30 * * * * UTC";
+  h.start();
+  h.at(kStart + 1'000'000);
+  h.create();
+  h.at(kStart + kHourUs / 2);
+  const auto before = h.told().size();
+  const auto set_zone = [&](const std::string& zone) {
+    REQUIRE(h.store
+                ->write("zone",
+                        [&](store::Tx& tx) -> schema::Result<void> {
+                          auto row = store::get_schedule(tx, "hourly");
+                          row->zone = zone;
+                          return store::update_schedule(tx, *row);
+                        })
+                .has_value());
+  };
+  set_zone("Nowhere/Town");  // as if the database of zones had lost it: it cannot be decided
+  h.at(kStart + kHourUs * 3 / 2);
+  h.at(kStart + kHourUs * 5 / 2 - 1'000'000);
+  CHECK(h.told().size() == before);
+  h.at(kStart + kHourUs * 5 / 2 - 500'000);
+  CHECK(h.told().size() == before);
+  h.at(kStart + kHourUs * 5 / 2);
+  REQUIRE(h.told().size() == before + 1);
+  CHECK(h.told().back()["totals"]["pending"] == 2);
+  set_zone("UTC");
+  h.at(kStart + kHourUs * 5 / 2 + 2'000'000);
+  h.at(kStart + kHourUs * 7 / 2);
+  REQUIRE(h.told().size() == before + 2);
+  const auto& earlier = h.told().back()["earlier"];
+  CHECK(earlier["totals"]["skipped_by"] == json{{"misfire", 1}});
+  REQUIRE(earlier["items"].size() == 1);
+  CHECK(earlier["items"][0]["missed"] == 1);
+}
+
+TEST_CASE("a report says what became of the promotions that the one before saw running, once") {
+  Mornings h;
+  h.settings.report = "30 * * * * UTC";
+  h.start();
+  h.at(kStart + 1'000'000);
+  h.create();
+  h.at(kStart + kHourUs);
+  const auto id = h.schedule()["fires"][0]["promotion"].get<std::string>();
+  h.at(kStart + kHourUs * 3 / 2);
+  REQUIRE_FALSE(h.told().empty());
+  CHECK(h.told().back()["totals"]["promotions"] == json{{"running", 1}});
+  CHECK(h.told().back()["items"].empty());
+  h.at(kStart + kHourUs * 7 / 4);
+  REQUIRE(h.pipeline->abort("olga", id, "enough").has_value());
+  REQUIRE(h.schedules->set_paused("olga", "hourly", true, 1).has_value());
+  h.at(kStart + kHourUs * 5 / 2);
+  const auto earlier = h.told().back()["earlier"];
+  CHECK(earlier["totals"]["promotions"] == json{{"aborted", 1}});
+  REQUIRE(earlier["items"].size() == 1);
+  CHECK(earlier["items"][0]["promotion"] == id);
+  CHECK(earlier["items"][0]["model"] == "m");
+  h.at(kStart + kHourUs * 7 / 2);
+  CHECK(h.told().back()["earlier"]["totals"]["times"] == 0);
+}
+
+TEST_CASE("a report of one model is not refused for the fire times of others") {
+  Nights h;
+  h.start();
+  h.create();
+  h.at(kStart + kHourUs);
+  REQUIRE(h.store
+              ->write("many",
+                      [](store::Tx& tx) -> schema::Result<void> {
+                        for (std::size_t i = 0; i <= pipeline::kMaxReported; ++i) {
+                          const auto put = store::insert_schedule_fire(
+                              tx, {.schedule = "other",
+                                   .fire_us = kStart + static_cast<std::int64_t>(i),
+                                   .outcome = "skipped",
+                                   .why = "running",
+                                   .owner = "sam"});
+                          if (!put) return put;
+                        }
+                        return {};
+                      })
+              .has_value());
+  const auto ask = [&](const std::string& model) {
+    return h.schedules->report(kStart, kStart + 2 * kHourUs, model);
+  };
+  CHECK(ask("").error().code == ErrorCode::limit_exceeded);
+  const auto one = ask("m");
+  REQUIRE(one.has_value());
+  CHECK(json::parse(one->json)["totals"]["fired"] == 1);
+}
+
+TEST_CASE("a schedule whose zone is not known any more has one item of its own in a report") {
+  Nights h;
+  h.start();
+  h.create();
+  h.at(kStart + kHourUs);
+  const auto noted = h.store->write("set", [](store::Tx& tx) {
+    return evidence::append(
+        tx,
+        {.time_us = kStart,
+         .kind = schema::EvidenceKind::schedule_set,
+         .actor = "sam",
+         .subject = {.model = "m"},
+         .body = {
+             {"schedule", "lost"}, {"revision", 1}, {"cron", "0 * * * *"}, {"timezone", "Nowhere/Town"}}});
+  });
+  REQUIRE(noted.has_value());
+  const auto report = h.report(kStart, kStart + 2 * kHourUs);
+  REQUIRE(report["items"].size() == 2);
+  const auto& lost = report["items"][0];
+  CHECK(lost["schedule"] == "lost");
+  CHECK(lost["outcome"] == "unrecorded");
+  CHECK(lost["why"] == "its fire times cannot be computed");
+  CHECK(lost["reason"].get<std::string>().find("Nowhere/Town") != std::string::npos);
+  CHECK(lost["needs"][0]["action"] == "change_schedule");
+  CHECK(report["items"][1]["outcome"] == "fired");
+}
+
+TEST_CASE("a checkpoint that cannot be read for now is looked at again, as a capture is") {
+  Nights h;
+  h.start();
+  const auto path = h.folder / "captures" / "weights";
+  REQUIRE(::mknod(path.c_str(), S_IFSOCK | 0600, 0) == 0);  // opening it is an error of the system
+  const auto set = h.store->write("engine", [&](store::Tx& tx) -> schema::Result<bool> {
+    auto row = store::find_engine(tx, "new").value().value();
+    row.name = "unread";
+    row.base_url = "http://127.0.0.1:9";
+    row.checkpoint_uri = path.string();
+    return store::insert_engine(tx, row);
+  });
+  REQUIRE(set.has_value());
+  h.wanted.request = with(h.wanted.request, "/engine", "unread").dump();
+  h.create();
+  h.at(kStart + kHourUs);
+  CHECK(h.entries("", "schedule_skipped").empty());
+  std::filesystem::remove(path);
+  h.at(kStart + kHourUs + 2'000'000);
+  const auto skipped = h.entries("", "schedule_skipped");
+  REQUIRE(skipped.size() == 1);
+  CHECK(skipped[0]["body"]["why"] == "refused");
 }
