@@ -252,8 +252,10 @@ TEST_CASE("a runner is told which jobs the daemon before left, and nothing of jo
 TEST_CASE("an attempt that follows another cancels what still runs for that one, and keeps its folder") {
   Harness h;
   std::string promotion;
-  h.behaviour.capture_error = "the disk is slow";
   (void)running_job(h, promotion);
+  h.runner.make = [](const jobs::JobSpec&, const std::string&) {
+    return jobs::failed(ErrorCode::unavailable, "the node is busy");
+  };
   const auto key = promotion + "/offline-numeric/1/drift";
   h.second();
   REQUIRE(h.state(promotion) == "running");
