@@ -74,7 +74,8 @@ class Waiting:
 
 def a_job_is_listed_shown_followed_and_cancelled(world):
     waiting = Waiting(world)
-    job = waiting.shown()
+    job = wait_for("the job to be seen running",
+                   lambda: (seen := waiting.shown())["place"] and seen["place"]["state"] == "running" and seen)
     check(job["state"] == "running" and job["kind"] == "capture" and job["name"] == "capture-inf", f"{job}")
     check(job["place"]["runner"] == "local" and job["place"]["state"] == "running", f"{job['place']}")
     check(running(int(job["place"]["remote"])), f"{job['place']}")
