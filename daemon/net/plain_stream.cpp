@@ -16,6 +16,7 @@ class PlainStream final : public LayerStream<TcpSocket> {
   }
 
   TcpSocket& socket() override { return layer_; }
+  [[nodiscard]] bool outlives_one_end() const override { return true; }
   void write_now(std::string_view bytes) override { write_at_once(layer_, bytes); }
 };
 

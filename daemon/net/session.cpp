@@ -23,6 +23,7 @@ constexpr std::size_t kReadBytes = 16 * 1024;
 constexpr std::size_t kLingerBytes = 2 * 1024 * 1024;
 constexpr std::chrono::milliseconds kLingerTime{1'000};
 constexpr std::chrono::milliseconds kPoolRetry{100};
+constexpr std::string_view kInterim = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kHeartbeat = ": heartbeat\n\n";  ///< a comment: clients skip it
 
 enum class HeadState { incomplete, complete, broken };
@@ -137,11 +138,18 @@ void Session::stop() {
     wake();
 }
 
+/// A client that has ended its side may be gone or may wait for its answer. It is asked by an interim answer,
+/// which whoever waits passes over (RFC 9110, 15.2): a socket that was closed answers with a reset, seen by
+/// the next look.
 bool Session::peer_gone() {
   if (!stream_->socket().is_open()) return true;
   // Unread bytes may stand before the end: a TLS client says goodbye first.
   pollfd peer{stream_->socket().native_handle(), POLLRDHUP, 0};
-  return ::poll(&peer, 1, 0) > 0 && (peer.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  if (::poll(&peer, 1, 0) <= 0) return false;
+  if ((peer.revents & (POLLHUP | POLLERR)) != 0 || !stream_->outlives_one_end()) return true;
+  if (may_ask_) stream_->write_now(kInterim);
+  may_ask_ = false;
+  return false;
 }
 
 Awaitable<void> Session::run() {
@@ -178,6 +186,7 @@ Awaitable<std::optional<Response>> Session::answer_request(Request& request, Lan
   if (lane == Lane::long_running) {
     long_work_ = std::stop_source();
     request.stop = long_work_.get_token();
+    may_ask_ = request.minor_version > 0;  // HTTP/1.0 has no interim answers
   }
   Work work = [&handler, &request, admitted]() -> std::optional<Response> {
     if (request.stop.stop_requested())
@@ -271,7 +280,7 @@ Awaitable<std::optional<Response>> Session::read_body(Request& request) {
   if (request.content_length > options.max_body_bytes)
     co_return too_large(413, "body", options.max_body_bytes);
   if (request.expects_continue && buffer_.empty()) {
-    std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    std::string interim(kInterim);
     const bool sent = co_await send(std::move(interim), {});
     if (!sent) close();
   }

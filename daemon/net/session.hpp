@@ -108,6 +108,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::chrono::steady_clock::time_point entered_;  ///< the phase
   bool woken_ = false;
   std::stop_source long_work_{std::nostopstate};  ///< while a long request is answered
+  bool may_ask_ = false;                          ///< whether its client is there, by an interim answer
 };
 
 }  // namespace driftgate::net

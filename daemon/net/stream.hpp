@@ -40,6 +40,8 @@ class Stream {
   virtual Awaitable<void> end_writing() = 0;
   /// The raw socket, for what TLS does not change: its state, its executor, closing it.
   virtual TcpSocket& socket() = 0;
+  /// Whether a client may end its side of the connection and still read an answer: not under TLS.
+  [[nodiscard]] virtual bool outlives_one_end() const = 0;
   /// Sends what fits at once, without waiting. Does nothing under TLS.
   virtual void write_now(std::string_view bytes) = 0;
 };

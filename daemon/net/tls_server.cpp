@@ -38,6 +38,7 @@ class TlsStream final : public LayerStream<ssl::stream<TcpSocket>> {
   }
 
   TcpSocket& socket() override { return layer_.next_layer(); }
+  [[nodiscard]] bool outlives_one_end() const override { return false; }
   void write_now(std::string_view) override {}
 
  private:

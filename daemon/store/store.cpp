@@ -78,7 +78,10 @@ Result<void> check_existing(const std::string& path, const StoreOptions& options
 Result<std::unique_ptr<Connection>> open_writer(const std::string& path, const StoreOptions& options) {
   TRY(make_private_file(path));
   auto writer = TRY(Connection::open(path, Connection::Mode::read_write, options.vfs));
-  auto migrated = migrate(*writer, embedded_migrations(), options.opened_us);
+  std::error_code unknown;
+  const auto space = std::filesystem::space(path, unknown);
+  auto migrated = unknown ? Result<void>() : check_space(*writer, embedded_migrations(), space.available);
+  if (migrated) migrated = migrate(*writer, embedded_migrations(), options.opened_us);
   if (!migrated) return schema::wrap(migrated.error(), "cannot use the database " + path);
   install_log_guard(*writer);
   return writer;

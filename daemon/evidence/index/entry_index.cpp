@@ -22,7 +22,11 @@ constexpr std::size_t kMaxListed =
     kBitmapBytes / 2;  ///< a list as long as the bitmap would be mistaken for it
 constexpr std::int64_t kBlocksAtOnce = 64;  ///< in one transaction of index_log
 
-constexpr Sql kIndexed{"indexed blocks", "SELECT coalesce(max(block), -1) + 1 FROM index_nodes"};
+// Nodes beyond the full blocks are not of the daemon: they must not hide the entries that are not indexed
+// yet.
+constexpr Sql kIndexed{"indexed blocks",
+                       "SELECT min((SELECT coalesce(max(block), -1) + 1 FROM index_nodes), "
+                       "(SELECT (coalesce(max(seq), -1) + 1) / ?1 FROM entries))"};
 constexpr Sql kFull{"full blocks", "SELECT (coalesce(max(seq), -1) + 1) / ?1 FROM entries"};
 constexpr Sql kEntries{"entries of a block",
                        "SELECT seq, bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"};
@@ -90,8 +94,14 @@ Result<Places> decode_places(std::string_view bytes) {
 }
 
 Result<std::int64_t> indexed_size(Reader& reader) {
-  auto blocks = TRY(find_row<std::int64_t>(reader, kIndexed, {}));
+  auto blocks = TRY(find_row<std::int64_t>(reader, kIndexed, {kIndexBlock}));
   return blocks.value_or(0) * kIndexBlock;
+}
+
+Result<bool> is_indexed(Reader& reader) {
+  const auto full = TRY(find_row<std::int64_t>(reader, kFull, {kIndexBlock}));
+  const auto indexed = TRY(indexed_size(reader));
+  return indexed == full.value_or(0) * kIndexBlock;
 }
 
 Result<void> index_next_block(Tx& tx) {

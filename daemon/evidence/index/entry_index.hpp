@@ -46,6 +46,8 @@ using Places = std::bitset<static_cast<std::size_t>(kIndexBlock)>;
 
 /// Entries that are in the index: all below the result, a multiple of kIndexBlock.
 [[nodiscard]] Result<std::int64_t> indexed_size(store::Reader& reader);
+/// Whether that is every full block: not so between a migration and the end of index_log.
+[[nodiscard]] Result<bool> is_indexed(store::Reader& reader);
 
 /// Indexes the block after those that are indexed; its entries must be in the log.
 Result<void> index_next_block(store::Tx& tx);

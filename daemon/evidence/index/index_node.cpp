@@ -22,10 +22,13 @@ constexpr Sql kRows{"places of a node",
                     "SELECT key, places FROM index_places WHERE block = ?1 AND level = ?2"};
 constexpr Sql kTimes{"times of a node",
                      "SELECT min_us, max_us FROM index_nodes WHERE block = ?1 AND level = ?2"};
-constexpr Sql kAddPlaces{"add places",
-                         "INSERT INTO index_places(block, level, key, places) VALUES(?1, ?2, ?3, ?4)"};
-constexpr Sql kAddNode{"add index node",
-                       "INSERT INTO index_nodes(block, level, min_us, max_us) VALUES(?1, ?2, ?3, ?4)"};
+// What is there before a node is written was put there by somebody else. It must not keep the log from
+// growing; a row that is not replaced stays, and the checks of the index find it.
+constexpr Sql kAddPlaces{
+    "add places", "INSERT OR REPLACE INTO index_places(block, level, key, places) VALUES(?1, ?2, ?3, ?4)"};
+constexpr Sql kAddNode{
+    "add index node",
+    "INSERT OR REPLACE INTO index_nodes(block, level, min_us, max_us) VALUES(?1, ?2, ?3, ?4)"};
 
 std::unexpected<schema::Error> damaged() {
   return schema::fail(schema::ErrorCode::corrupt,

@@ -69,8 +69,8 @@ std::string LogEntry::name() const {
   return fmt::format("entry {} ({})", seq, kind);
 }
 
-void Findings::add(std::string where, std::string what) {
-  Difference found{std::move(where), std::move(what)};
+void Findings::add(std::string where, std::string what, bool unfinished) {
+  Difference found{std::move(where), std::move(what), unfinished};
   if (list_.size() < kMaxListed && !known_.insert(to_text(found)).second) return;
   ++count_;
   if (list_.size() < kMaxListed) list_.push_back(std::move(found));

@@ -36,7 +36,7 @@ class Findings {
  public:
   static constexpr std::size_t kMaxListed = 1'000;
 
-  void add(std::string where, std::string what);
+  void add(std::string where, std::string what, bool unfinished = false);
 
   [[nodiscard]] std::vector<Difference> take();
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/evidence/index/index_block.hpp"
+#include "daemon/evidence/index/index_node.hpp"
 #include "daemon/evidence/tables/parts.hpp"
 #include "daemon/store/sqlite/rows.hpp"
 
@@ -17,7 +18,17 @@ namespace {
 constexpr Sql kEntries{"entries of a block to check",
                        "SELECT seq, bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"};
 constexpr Sql kRows{"rows of the index", "SELECT count(*) FROM index_places WHERE block < ?1"};
-constexpr Sql kNodes{"nodes of the index", "SELECT count(*) FROM index_nodes WHERE block < ?1 AND level = 0"};
+constexpr Sql kNodes{"nodes of the index", "SELECT count(*) FROM index_nodes WHERE block < ?1"};
+constexpr Sql kBeyond{"rows beyond the index",
+                      "SELECT (SELECT count(*) FROM index_places WHERE block >= ?1) + "
+                      "(SELECT count(*) FROM index_nodes WHERE block >= ?1)"};
+
+/// Nodes of all levels that so many blocks complete.
+std::int64_t nodes_of(std::int64_t blocks) {
+  std::int64_t nodes = 0;
+  for (unsigned level = 0; level <= kTopIndexLevel; ++level) nodes += blocks >> (kNodeBits * level);
+  return nodes;
+}
 
 }  // namespace
 
@@ -41,29 +52,38 @@ Result<std::int64_t> check_block(LogView& log, std::int64_t block) {
   if (entries != kIndexBlock) return 0;
   const auto where = fmt::format("the index of entries {} to {}", first, first + kIndexBlock - 1);
   const auto stored = TRY(indexed_size(log.reader()));
-  if (stored <= first) {
-    log.findings().add(where, "it is missing");
-    return 0;
-  }
+  if (stored <= first) return 0;  // check_index_size says so for all of them at once
   return index.compare(log.reader(), [&](const std::string& what) {
     log.findings().add(where, fmt::format("{} is not what the entries say", what));
   });
 }
 
 Result<void> check_index_size(LogView& log, std::int64_t blocks, std::int64_t rows) {
-  const auto stored = TRY(find_row<std::int64_t>(log.reader(), kRows, {blocks}));
-  if (stored != rows)
-    log.findings().add(fmt::format("the index of the first {} blocks", blocks),
-                       fmt::format("it has {} rows, but the entries make {}", stored.value_or(0), rows));
   const auto size = TRY(tree_size(log.reader()));
   const auto full = static_cast<std::int64_t>(size) / kIndexBlock;
-  const auto indexed_entries = TRY(indexed_size(log.reader()));
-  const auto indexed = indexed_entries / kIndexBlock;
+  const auto entries = TRY(indexed_size(log.reader()));
+  const auto indexed = entries / kIndexBlock;
+  const auto checked = std::min(blocks, indexed);
+  const auto stored = TRY(find_row<std::int64_t>(log.reader(), kRows, {checked}));
+  if (stored != rows)
+    log.findings().add(fmt::format("the index of the first {} blocks", checked),
+                       fmt::format("it has {} rows, but the entries make {}", stored.value_or(0), rows));
   const auto nodes = TRY(find_row<std::int64_t>(log.reader(), kNodes, {indexed}));
-  if (indexed != full || nodes != full)
+  if (nodes != nodes_of(indexed))
+    log.findings().add(
+        fmt::format("the index of the first {} blocks", indexed),
+        fmt::format("it has {} nodes, but the blocks make {}", nodes.value_or(0), nodes_of(indexed)));
+  const auto beyond = TRY(find_row<std::int64_t>(log.reader(), kBeyond, {indexed}));
+  if (beyond != 0)
     log.findings().add("the index of the log",
-                       fmt::format("it covers {} entries, but the full blocks of the log have {}",
-                                   std::min(indexed, nodes.value_or(0)) * kIndexBlock, full * kIndexBlock));
+                       fmt::format("it has {} rows beyond its {} entries", beyond.value_or(0), entries));
+  if (indexed < full)
+    log.findings().add(
+        "the index of the log",
+        fmt::format("it covers {} entries of {}, as an upgrade leaves it that was interrupted: "
+                    "a daemon must start on the folder once",
+                    entries, full * kIndexBlock),
+        true);
   return {};
 }
 

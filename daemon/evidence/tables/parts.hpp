@@ -40,7 +40,8 @@ Result<void> check_blobs(LogView& log, std::string& after);
 /// That the entries of one block can be read, and, when it is full, what the index has of it and of the nodes
 /// that it completes. Returns how many rows of places they make.
 Result<std::int64_t> check_block(LogView& log, std::int64_t block);
-/// That the index has no more rows of the first `blocks` than `rows`, and no block too few or too many.
+/// That the index has no more rows of the first `blocks` than `rows`, no nodes but those of its blocks, and
+/// nothing beyond them; and whether it has all full blocks of the log.
 Result<void> check_index_size(LogView& log, std::int64_t blocks, std::int64_t rows);
 
 }  // namespace driftgate::evidence::tables

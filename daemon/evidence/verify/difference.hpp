@@ -10,6 +10,7 @@ namespace driftgate::evidence {
 struct Difference {
   std::string where;  ///< what is concerned, as an operator knows it: "route of model 'a'", "evidence entry 12"
   std::string what;   ///< what is stored, and what it should be: a main clause without a full stop
+  bool unfinished = false;  ///< nobody changed anything: a daemon that starts finishes what is missing
   bool operator==(const Difference&) const = default;
 };
 

@@ -198,10 +198,14 @@ Result<std::vector<Difference>> compare_all_tables(store::Store& store, const Go
   return comparison.take();
 }
 
-Result<void> verify_search(store::Store& store) {
+Result<std::vector<Difference>> compare_index(store::Store& store) {
   Comparison comparison(store, [] { return true; });
   TRY(comparison.index());
-  const auto found = comparison.take();
+  return comparison.take();
+}
+
+Result<void> verify_search(store::Store& store) {
+  const auto found = TRY(compare_index(store));
   if (found.empty()) return {};
   return schema::failf(schema::ErrorCode::corrupt, "{}, so that queries may miss entries: restore a backup",
                        to_text(found.front()));

@@ -18,6 +18,10 @@ namespace driftgate::evidence {
 [[nodiscard]] schema::Result<std::vector<Difference>> compare_all_tables(store::Store& store,
                                                                          const GoOn& go_on);
 
+/// Compares with the log its index alone: when it is not whole (is_indexed), a look for each table's entries
+/// would read the log from end to end.
+[[nodiscard]] schema::Result<std::vector<Difference>> compare_index(store::Store& store);
+
 /// Whether entries are found by what they say: the columns beside each entry's bytes, the index of promotions
 /// and the blocks of the index are compared with the entries themselves. A damaged one would hide entries
 /// from queries while the log itself verifies (verify_log). `corrupt` names the first difference.

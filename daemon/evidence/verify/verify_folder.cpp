@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/log/head_check.hpp"
 #include "daemon/evidence/log/head_publisher.hpp"
 #include "daemon/evidence/log/log.hpp"
@@ -147,9 +148,15 @@ class Verification {
   }
 
   Result<void> check_tables() {
-    auto found = compare_all_tables(store_, [] { return true; });
+    const auto whole = store_.read(is_indexed);
+    if (!whole) return as_finding(BundleResult::tampered, "the index of the log", whole.error());
+    if (!*whole) add(BundleResult::incomplete, {"the tables", "they are not compared without a whole index"});
+    auto found = *whole ? compare_all_tables(store_, [] { return true; }) : compare_index(store_);
     if (!found) return as_finding(BundleResult::tampered, "the tables", found.error());
-    for (Difference& difference : *found) add(BundleResult::tampered, std::move(difference));
+    for (Difference& difference : *found) {
+      const bool unfinished = difference.unfinished;
+      add(unfinished ? BundleResult::incomplete : BundleResult::tampered, std::move(difference));
+    }
     return {};
   }
 

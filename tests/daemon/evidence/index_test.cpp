@@ -54,10 +54,16 @@ const std::pair<std::string, const char*> kChanges[] = {
      "the index of the first 2 blocks: it has 11 rows, but the entries make 10"},
     {"UPDATE index_nodes SET max_us = 5 WHERE block = 1",
      "the index of entries 512 to 1023: what it has under times"},
-    {"DELETE FROM index_nodes WHERE block = 1", "the index of entries 512 to 1023: it is missing"},
+    {"DELETE FROM index_nodes WHERE block = 1", "the index of the log: it has 5 rows beyond its 512 entries"},
     {"DELETE FROM index_nodes WHERE block = 0", "the index of entries 0 to 511: what it has under times"},
     {"INSERT INTO index_nodes VALUES(2, 0, 1, 2)",
-     "the index of the log: it covers 1536 entries, but the full blocks of the log have 1024"},
+     "the index of the log: it has 1 rows beyond its 1024 entries"},
+    {"INSERT INTO index_places VALUES(2, 0, 99, x'0000')",
+     "the index of the log: it has 1 rows beyond its 1024 entries"},
+    {"INSERT INTO index_nodes VALUES(15, 1, 1, 2)",
+     "the index of the log: it has 1 rows beyond its 1024 entries"},
+    {"INSERT INTO index_nodes VALUES(1, 1, 1, 2)",
+     "the index of the first 2 blocks: it has 3 nodes, but the blocks make 2"},
 };
 
 }  // namespace
@@ -253,4 +259,36 @@ TEST_CASE("a log without its index, as a migration leaves it, is indexed before 
     CHECK(read(*store, [](store::Reader& reader) { return indexed_size(reader); }) ==
           (at_start ? 70 : 71) * kIndexBlock);
   }
+}
+
+TEST_CASE(
+    "rows planted for a block that is not full keep nobody from appending or finding, and stay to be found") {
+  TempDir dir;
+  const auto fill = [&](std::int64_t from, std::int64_t to) {
+    auto store = open_store(dir.path());
+    write(*store, [&](store::Tx& tx) -> Result<void> {
+      for (std::int64_t i = from; i < to; ++i) must(append(tx, draft(i)));
+      return {};
+    });
+  };
+  const auto named = [&] { return verify_search(*open_store(dir.path())).error().message; };
+  const std::string driftgate = key_of(IndexField::actor, "driftgate");
+  fill(0, kIndexBlock + 1);
+  change_database(dir.path(), "INSERT INTO index_places VALUES(1, 0, " + driftgate +
+                                  ", x'0000'), (1, 0, 99, x'0500'), (15, 1, " + driftgate +
+                                  ", x'0000');"
+                                  "INSERT INTO index_nodes VALUES(1, 0, 1, 2), (15, 1, 1, 2)");
+  CHECK(named().starts_with("the index of the log: it has 5 rows beyond its 512 entries"));
+  fill(kIndexBlock + 1, 16 * kIndexBlock);
+  auto store = open_store(dir.path());
+  CHECK(read(*store, [](store::Reader& reader) { return indexed_size(reader); }) == 16 * kIndexBlock);
+  const auto last = read(*store, [](store::Reader& reader) {
+    return query_entries(reader, {.actor = "driftgate", .newest_first = true, .limit = 1});
+  });
+  CHECK(last.entries.at(0).seq == 16 * kIndexBlock - 1);
+  store.reset();
+  CHECK(named().starts_with(
+      "the index of entries 512 to 1023: what it has under a value that none of them has"));
+  change_database(dir.path(), "DELETE FROM index_places WHERE key = 99");
+  must(verify_search(*open_store(dir.path())));  // what was in the way was replaced
 }

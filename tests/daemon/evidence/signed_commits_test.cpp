@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/evidence/backup.hpp"
+#include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/keys/key_files.hpp"
 #include "daemon/evidence/log/head_check.hpp"
 #include "daemon/evidence/log/head_publisher.hpp"
@@ -309,4 +310,28 @@ TEST_CASE("a backup with entries that nobody signed is not restored, whatever lo
     REQUIRE(!refused);
     CHECK(has(refused.error().describe(), "have no signature"));
   }
+}
+
+TEST_CASE("an upgrade that was interrupted while the log was indexed is incomplete and not tampered") {
+  TempDir dir;
+  live(dir.path(), static_cast<int>(3 * kIndexBlock));
+  CHECK(verified(dir.path()).result == BundleResult::ok);
+  for (const int left : {0, 1}) {
+    CAPTURE(left);
+    const auto blocks = std::to_string(left);
+    change(dir.path(), "DELETE FROM index_places WHERE block >= " + blocks +
+                           "; DELETE FROM index_nodes WHERE block >= " + blocks);
+    const auto report = verified(dir.path());
+    CHECK(report.result == BundleResult::incomplete);
+    CHECK_MESSAGE(has(text_of(report), "the index of the log: it covers " +
+                                           std::to_string(left * kIndexBlock) + " entries of 1536"),
+                  text_of(report));
+    CHECK(report.findings.size() == 2);
+    must(index_log(*open_store(dir.path())));  // as at a start
+    CHECK_MESSAGE(verified(dir.path()).result == BundleResult::ok, text_of(verified(dir.path())));
+  }
+  change(dir.path(),
+         "DELETE FROM index_places WHERE block >= 1; DELETE FROM index_nodes WHERE block >= 1;"
+         "UPDATE index_nodes SET max_us = 5 WHERE block = 0");
+  CHECK(verified(dir.path()).result == BundleResult::tampered);  // what is there must be right
 }

@@ -130,6 +130,29 @@ TEST_CASE(
   CHECK(test::exchange(server.port(), get("/long"), "done").ends_with("done"));
 }
 
+TEST_CASE("a client that has ended its side of the connection keeps its long answer") {
+  for (const char* const version : {"HTTP/1.0", "HTTP/1.1"}) {
+    CAPTURE(version);
+    Held held;
+    test::TestServer server([&](const Request& request) { return held.answer(request); },
+                            {.long_threads = 2});
+    Socket waiting = test::send_and_end(
+        server.port(), "GET /long " + std::string(version) + "\r\nHost: a\r\nConnection: close\r\n\r\n");
+    held.wait_running(1);
+    const bool is_asked = std::string_view(version) == "HTTP/1.1";
+    if (is_asked) CHECK(test::read_until(waiting, "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
+    {
+      const Socket gone = test::connect_and_send(server.port(), get("/long"));
+      held.wait_running(2);
+    }
+    held.wait_stopped(1);  // the one that is gone, after further looks at both
+    held.let_go();
+    const auto answer = test::read_until(waiting);
+    CHECK_MESSAGE(answer.starts_with("HTTP/1.1 200 "), answer);
+    CHECK_MESSAGE(answer.ends_with("done"), answer);
+  }
+}
+
 TEST_CASE("long work is stopped when the server stops") {
   Held held;
   test::TestServer server([&](const Request& request) { return held.answer(request); }, {.long_threads = 1});

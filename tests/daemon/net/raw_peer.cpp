@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +23,20 @@ Socket connect_and_send(std::uint16_t port, std::string_view bytes) {
   // A server may refuse and close before everything was sent.
   static_cast<void>(socket->write(bytes, Deadline(kPatience)));
   return std::move(*socket);
+}
+
+Socket send_and_end(std::uint16_t port, std::string_view bytes) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Socket peer(fd);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+  REQUIRE(::shutdown(fd, SHUT_WR) == 0);
+  REQUIRE(::fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+  return peer;
 }
 
 std::string read_until(Socket& socket, std::string_view until) {

@@ -17,6 +17,8 @@ namespace driftgate::net::test {
 std::string exchange(std::uint16_t port, std::string_view bytes, std::string_view until = {});
 /// An open connection on which `bytes` were sent.
 Socket connect_and_send(std::uint16_t port, std::string_view bytes);
+/// The same, and then the end of this side's bytes: what comes back can still be read.
+Socket send_and_end(std::uint16_t port, std::string_view bytes);
 /// Reads until the peer closes or `until` came, at most 10 s.
 std::string read_until(Socket& socket, std::string_view until = {});
 

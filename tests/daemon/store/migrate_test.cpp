@@ -54,6 +54,10 @@ std::vector<std::string> indexes_and_triggers(Connection& connection) {
       reader.all(kIndexesAndTriggers, {}, [](const Row& row) { return row.text(0) + ": " + row.text(1); }));
 }
 
+constexpr const char* kTenMiB =
+    "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 159) "
+    "INSERT INTO entries(seq, time_us, kind, actor, bytes) SELECT i, i, 'k', 'a', zeroblob(65535) FROM n";
+
 const std::vector<Migration> kTwo = {
     {1, "0001_a", "CREATE TABLE a(x INTEGER) STRICT;"},
     {2, "0002_b", "CREATE TABLE b(x INTEGER) STRICT; INSERT INTO b VALUES(1);"}};
@@ -100,15 +104,39 @@ TEST_CASE("a migration that was changed after it was applied is refused") {
   CHECK(refused.error().code == ErrorCode::corrupt);
 }
 
-TEST_CASE("a migration that fails half-way is undone as a whole") {
+TEST_CASE("a migration that fails half-way is undone as a whole, with those before it") {
   TempDir dir;
   auto connection = connect(dir);
   auto broken = kTwo;
   broken[1].sql = "CREATE TABLE b(x INTEGER) STRICT; INSERT INTO nowhere VALUES(1);";
-  CHECK(!migrate(*connection, broken, 1));
-  CHECK(tables(*connection) == "a,schema_migrations");
+  const auto refused = migrate(*connection, broken, 1);
+  REQUIRE(!refused);
+  CHECK(refused.error().message.starts_with("migration 0002_b failed; the database is as it was"));
+  CHECK(tables(*connection) == "schema_migrations");
   must(migrate(*connection, kTwo, 2));
   CHECK(tables(*connection) == "a,b,schema_migrations");
+}
+
+TEST_CASE(
+    "an upgrade that lacks the space to copy the log is refused with what it needs, and none is without a "
+    "log") {
+  TempDir dir;
+  auto connection = connect(dir);
+  const auto all = embedded_migrations();
+  must(check_space(*connection, all, 0));  // there is no database yet
+  must(migrate(*connection, all.first(9), 1));
+  must(check_space(*connection, all, 0));  // the log is empty
+  must(connection->execute(kTenMiB, "fill the log"));
+  const auto refused = check_space(*connection, all, 24 << 20);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::storage_full);
+  CHECK(refused.error().message ==
+        "the upgrade copies the evidence log, for which the file system of the data folder needs 30 MiB of "
+        "free space and has 24 MiB: make room, then start again. Nothing was changed");
+  must(check_space(*connection, all, 30 << 20));
+  must(check_space(*connection, all.first(9), 0));
+  must(migrate(*connection, all, 2));
+  must(check_space(*connection, all, 0));  // it was copied
 }
 
 TEST_CASE("a crash inside a migration is harmless") {
@@ -128,7 +156,7 @@ TEST_CASE("a crash inside a migration is harmless") {
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WEXITSTATUS(status) == 9);
   auto connection = connect(dir);
-  CHECK(tables(*connection) == "a,schema_migrations");
+  CHECK(tables(*connection) == "schema_migrations");
   must(migrate(*connection, kTwo, 2));
   Reader reader(*connection);
   CHECK(must(find_row<std::int64_t>(reader, kVersions, {})) == 2);
