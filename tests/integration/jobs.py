@@ -120,7 +120,8 @@ def a_job_is_listed_shown_followed_and_cancelled(world):
 
 def a_daemon_that_died_after_a_cancelling_was_stored_ends_the_job(world):
     waiting = Waiting(world)
-    worker = int(waiting.shown()["place"]["remote"])
+    place = wait_for("the job's place", lambda: (waiting.shown()["place"] or {}).get("remote") and waiting.shown()["place"])
+    worker = int(place["remote"])
     world.daemon.kill()
     check(running(worker), "a job outlives its daemon")
     # What the request commits, before the runner is told of it.
