@@ -1,77 +1,19 @@
 #include "daemon/jobs/slurm/slurm_runner.hpp"
 
-#include <condition_variable>
-#include <map>
-#include <mutex>
-
 #include "daemon/jobs/job_folder.hpp"
 #include "daemon/jobs/slurm/submissions.hpp"
-#include "tests/daemon/jobs/slurm/fake_slurm.hpp"
+#include "tests/daemon/jobs/slurm/slurm_daemon.hpp"
 
 using namespace driftgate;
 using namespace driftgate::jobs;
+using driftgate::jobs::testing::Daemon;
 using driftgate::jobs::testing::FakeSlurm;
 using driftgate::jobs::testing::kAwayText;
+using driftgate::jobs::testing::kKey;
 using driftgate::jobs::testing::TempFolder;
 using schema::ErrorCode;
 
 namespace {
-
-constexpr const char* kKey = "pr-1/offline/1/drift";
-
-/// A daemon's runner over the fake, and what it told.
-struct Daemon {
-  explicit Daemon(const FakeSlurm& slurm, const TempFolder& folder,
-                  const std::function<void(SlurmRunnerOptions&)>& change = {}) {
-    SlurmRunnerOptions options;
-    options.jobs_dir = folder.path / "jobs";
-    options.access.bin_dir = slurm.bin();
-    options.worker = "/opt/driftgate";
-    options.poll = std::chrono::milliseconds(20);
-    options.settle = std::chrono::milliseconds(0);
-    if (change) change(options);
-    auto opened = open_slurm_runner(std::move(options));
-    REQUIRE(opened.has_value());
-    runner = std::move(*opened);
-    runner->on_done([this](JobDone done) {
-      const std::lock_guard guard(mutex);
-      ++told[done.key];
-      results[done.key] = std::move(done);
-      changed.notify_all();
-    });
-  }
-  JobDone wait(const std::string& key = kKey) {
-    std::unique_lock lock(mutex);
-    REQUIRE(changed.wait_for(lock, std::chrono::seconds(120), [&] { return results.contains(key); }));
-    return results.at(key);
-  }
-  void start(const std::string& key = kKey) const { REQUIRE(runner->start(spec(key)).has_value()); }
-  static JobSpec spec(const std::string& key = kKey) { return {key, JobKind::drift, {}, R"({"x":1})"}; }
-  [[nodiscard]] JobFolder folder(const std::string& key = kKey) const {
-    return JobFolder(runner->folder(key));
-  }
-  /// What a worker does at its end.
-  void put_result(const std::string& key = kKey) const {
-    JobResult result;
-    result.ok = true;
-    result.summary = R"({"rows":3})";
-    REQUIRE(folder(key).put("result.json", to_json(result)).has_value());
-  }
-  [[nodiscard]] std::string state(const std::string& key = kKey) const {
-    const auto place = runner->place(key);
-    return place ? place->state : "";
-  }
-  [[nodiscard]] std::string reason(const std::string& key = kKey) const {
-    const auto place = runner->place(key);
-    return place ? place->reason : "";
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<std::string, JobDone> results;
-  std::map<std::string, int> told;
-  std::unique_ptr<JobRunner> runner;
-};
 
 void check_error(const JobDone& done, ErrorCode code, const std::string& said) {
   REQUIRE_FALSE(done.result.ok);
@@ -401,50 +343,6 @@ TEST_CASE("what a daemon gave up without telling Slurm is cancelled by the next 
   Daemon second(slurm, folder);
   FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
   CHECK(slurm.get(2, "state") == "PENDING");
-}
-
-TEST_CASE("a runner learns at its start what the daemon before could not tell it") {
-  const FakeSlurm slurm;
-  const TempFolder folder;
-  const std::vector<std::string> keys{"pr-1/s/1/drift", "pr-2/s/1/drift", "pr-3/s/1/drift"};
-  {
-    Daemon first(slurm, folder);
-    for (const auto& key : keys) first.start(key);
-    FakeSlurm::eventually([&] { return first.state(keys[2]) == "queued"; });
-    slurm.let_look();
-  }
-  const auto id_of = [&](const std::string& key) {
-    for (int id = 1; id <= 3; ++id)
-      if (slurm.get(id, "comment") == "driftgate/" + key) return id;
-    return 0;
-  };
-  Daemon second(slurm, folder);
-  second.runner->drop_left([&](const std::string& key) {
-    return key == keys[0] ? JobFate::forget : key == keys[1] ? JobFate::cancel : JobFate::keep;
-  });
-  FakeSlurm::eventually([&] { return slurm.get(id_of(keys[0]), "state") == "CANCELLED"; });
-  FakeSlurm::eventually([&] { return slurm.get(id_of(keys[1]), "state") == "CANCELLED"; });
-  CHECK_FALSE(std::filesystem::exists(second.runner->folder(keys[0])));
-  CHECK(std::filesystem::exists(second.runner->folder(keys[1])));
-  CHECK(slurm.get(id_of(keys[2]), "state") == "PENDING");
-}
-
-TEST_CASE("an order that comes while the runner looks is kept for the next daemon when it stops") {
-  const FakeSlurm slurm;
-  const TempFolder folder;
-  {
-    Daemon first(slurm, folder);
-    first.start();
-    FakeSlurm::eventually([&] { return first.state() == "queued"; });
-    slurm.let_look();
-    slurm.say("hang_queue", "");
-    FakeSlurm::eventually([&] { return slurm.hangs(); });
-    first.runner->cancel(kKey);
-  }
-  slurm.unsay("hang_queue");
-  CHECK(slurm.get(1, "state") == "PENDING");
-  Daemon second(slurm, folder);
-  FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
 }
 
 TEST_CASE("of two submissions that live, which only a crash can leave, one goes") {
