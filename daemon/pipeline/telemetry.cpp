@@ -63,10 +63,11 @@ bool Telemetry::is_wanted(const route::Window& window, HeldByModel& held) {
   std::size_t of_all = 0;
   for (const auto& [model, waiting] : held) of_all += waiting.observations;
   const auto found = held.find(window.model);
-  const bool room = found == held.end() || (found->second.windows < kMaxHeldWindows &&
-                                            found->second.observations < kMaxHeldObservations &&
-                                            of_all < kMaxObservationsOfAll);
-  const bool in_turn = left == router.left.end() || (again_ && again_->router_id == window.router_id && again_from_ < left->second);
+  const bool room = found == held.end() ||
+                    (found->second.windows < kMaxHeldWindows &&
+                     found->second.observations < kMaxHeldObservations && of_all < kMaxObservationsOfAll);
+  const bool in_turn = left == router.left.end() ||
+                       (again_ && again_->router_id == window.router_id && again_from_ < left->second);
   if (!room || !in_turn || left_again_.contains(window.model)) {
     router.left.try_emplace(window.model, window.number);
     left_again_.insert(window.model);

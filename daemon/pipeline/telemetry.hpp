@@ -90,9 +90,9 @@ class Telemetry {
   std::deque<Waiting> waiting_;               ///< in the order in which they were read
   std::set<std::string, std::less<>> stuck_;  ///< models whose next window could not be taken in this read
   std::map<std::string, Router, std::less<>> routers_;
-  std::set<std::string, std::less<>> unsettled_;  ///< models of windows whose effects are not carried out
-  std::optional<route::WindowPosition> again_;    ///< where windows that were left are being read
-  std::uint64_t again_from_ = 0;                  ///< and where that began
+  std::set<std::string, std::less<>> unsettled_;   ///< models of windows whose effects are not carried out
+  std::optional<route::WindowPosition> again_;     ///< where windows that were left are being read
+  std::uint64_t again_from_ = 0;                   ///< and where that began
   std::set<std::string, std::less<>> left_again_;  ///< models that left windows since that began
   std::size_t windows_seen_ = 0;
   std::pair<std::uint64_t, std::uint64_t> others_seen_{0, 0};

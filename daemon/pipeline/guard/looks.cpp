@@ -405,8 +405,8 @@ void store_guards(Context& context) {
     for (auto* guard : unsaved) guard->unsaved = false;
     return;
   }
-  context.warn(fmt::format("what {} guards have seen is not stored yet: {}", unsaved.size(),
-                           done.error().describe()));
+  context.warn(
+      fmt::format("what {} guards have seen is not stored yet: {}", unsaved.size(), done.error().describe()));
   if (concerns_store(done.error())) return;
   // One of them cannot be stored: the others are, each by itself, and that one is read again.
   for (auto* guard : unsaved) {

@@ -110,8 +110,8 @@ schema::Result<std::string> put_in_table(RouterCore& core, const json& request) 
 }
 
 /// Each route in force before they are kept: a share taken away must not wait for a disk. A plane is waited
-/// for once for all of them, as long as for one: the control socket answers nobody else meanwhile, and who does
-/// not answer is taken for hung. What the plane holds of the others is told by `observe`.
+/// for once for all of them, as long as for one: the control socket answers nobody else meanwhile, and who
+/// does not answer is taken for hung. What the plane holds of the others is told by `observe`.
 schema::Result<void> apply_each(RouterCore& core, std::span<const json> requests) {
   schema::Result<void> applied;
   const auto before = core.routes.changes();

@@ -300,20 +300,17 @@ schema::Result<void> RouterDriver::heartbeat() {
   return {};
 }
 
-/// Where `after` is of another router, this one goes on behind what came from it before: otherwise windows that
-/// cannot be acknowledged yet would come first each time.
-schema::Result<std::vector<Window>> RouterDriver::windows_here(const WindowPosition& after,
-                                                               std::size_t limit) {
+/// Of one that stepped aside. Where `after` is of another router, it goes on behind what came from it before:
+/// otherwise windows that cannot be acknowledged yet would come first each time.
+schema::Result<std::vector<Window>> RouterDriver::windows_aside(const WindowPosition& after,
+                                                                std::size_t limit) {
   WindowPosition from = after;
   {
     const std::lock_guard lock(read_mutex_);
-    if (!after.router_id.empty() && after.router_id != read_.router_id) from = read_;
+    const bool of_another = !after.router_id.empty() && after.router_id != read_.router_id;
+    if (of_another && !read_.router_id.empty()) from = read_;
   }
-  const bool known = !from.router_id.empty();
-  if (!known) from = after;
-  const auto reply = TRY(
-      call({{"op", "windows"}, {"router_id", from.router_id}, {"after", from.number}, {"limit", limit}}));
-  auto windows = TRY(list_of(reply, "windows", window_from_json));
+  auto windows = TRY(windows_here(from, limit));
   if (!windows.empty()) {
     const std::lock_guard lock(read_mutex_);
     read_ = {windows.back().router_id, windows.back().number};
@@ -321,11 +318,18 @@ schema::Result<std::vector<Window>> RouterDriver::windows_here(const WindowPosit
   return windows;
 }
 
+schema::Result<std::vector<Window>> RouterDriver::windows_here(const WindowPosition& after,
+                                                               std::size_t limit) {
+  const auto reply = TRY(
+      call({{"op", "windows"}, {"router_id", after.router_id}, {"after", after.number}, {"limit", limit}}));
+  return list_of(reply, "windows", window_from_json);
+}
+
 /// What those that stepped aside observed is older.
 schema::Result<std::vector<Window>> RouterDriver::windows(const WindowPosition& after, std::size_t limit) {
   std::vector<Window> windows;
   for (const auto& peer : peers()) {
-    auto others = peer->windows_here(after, limit - windows.size());
+    auto others = peer->windows_aside(after, limit - windows.size());
     if (!others) continue;  // it is asked again; one that hangs is killed, and what it had is told as lost
     std::ranges::move(*others, std::back_inserter(windows));
     if (windows.size() >= limit) return windows;

@@ -94,6 +94,7 @@ class RouterDriver final : public Driver {
   template <typename ObserveHere>
   schema::Result<std::vector<ObservedRoute>> observe_with(ObserveHere observe_at);
   schema::Result<HealthReport> read_health(const WindowPosition& after, bool outages_alone);
+  schema::Result<std::vector<Window>> windows_aside(const WindowPosition& after, std::size_t limit);
   schema::Result<std::vector<Window>> windows_here(const WindowPosition& after, std::size_t limit);
   /// The answer of the router on the control path, unless one that stepped aside and lives gave none.
   schema::Result<void> tell_all(const nlohmann::json& request);
@@ -114,7 +115,7 @@ class RouterDriver final : public Driver {
   std::string held_version_;         ///< of held_; "" = none is known
   std::vector<ObservedRoute> held_;  ///< as the router told it last
   std::mutex read_mutex_;
-  WindowPosition read_;  ///< of the newest window that came from this router
+  WindowPosition read_;  ///< of the newest window that came from this router, when it stepped aside
   std::mutex peers_mutex_;
   std::map<std::string, std::shared_ptr<RouterDriver>> peers_;  ///< by the path of the control socket
 };

@@ -259,7 +259,8 @@ TEST_CASE("over the limit of all windows the model that keeps most of them loses
   CHECK(windows[3]->dropped == 1);
 }
 
-TEST_CASE("windows of one model are forgotten behind one of another that is not acknowledged, and not as lost") {
+TEST_CASE(
+    "windows of one model are forgotten behind one of another that is not acknowledged, and not as lost") {
   Ledger ledger("r", {.kept_observations = 2});
   ledger.finish(route_one(ledger, "stuck"), {}, kNow);
   closed(ledger);

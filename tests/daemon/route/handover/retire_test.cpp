@@ -131,7 +131,8 @@ TEST_CASE("windows of a router that stepped aside do not come again while they c
     }
   };
   while (seen.size() < 2) read();
-  for (const auto own = seen.size() - 1 + seen[last.router_id].size(); seen[last.router_id].size() <= own + 3;)
+  for (const auto own = seen.size() - 1 + seen[last.router_id].size();
+       seen[last.router_id].size() <= own + 3;)
     read();
   for (const auto& [router, numbers] : seen) {
     CAPTURE(router);
