@@ -14,6 +14,7 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/log/query.hpp"
+#include "daemon/store/jobs.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/engine_access.hpp"
 
@@ -90,6 +91,10 @@ Result<void> Application::Parts::find_router() {
 Result<void> Application::Parts::open_jobs() {
   auto options = TRY(runner_options(settings));
   TRY(check_slurm(options, log));
+  const auto open = TRY(store::look_up(*store, store::open_jobs));
+  std::vector<std::string> folders;
+  for (const auto& job : open) folders.push_back(job.dir);
+  TRY(jobs::check_open_folders(options, folders));
   options.slurm.log = write_log;
   return keep(runner, jobs::open_chosen_runner(std::move(options)));
 }

@@ -225,7 +225,8 @@ const SettingSpec kSpecs[] = {
      "With jobs.runner auto: a job goes to Slurm when its input files together are larger."},
     {"slurm.jobs_dir", &S::slurm_jobs_dir, "", 0, 0,
      "Folder of the jobs, on a file system that all nodes share and that has flock; the files below roots "
-     "must lie on such a one too. Empty: jobs in data_dir."},
+     "must lie on such a one too. Empty: jobs in data_dir. While a job at Slurm lies in another folder, the "
+     "daemon does not start."},
     {"slurm.worker", &S::slurm_worker, "", 0, 0,
      "Path of driftgate on the nodes, of the daemon's version; empty: the daemon's own path."},
     {"slurm.bin_dir", &S::slurm_bin_dir, "", 0, 0,

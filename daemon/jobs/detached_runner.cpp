@@ -21,6 +21,8 @@ using schema::ErrorCode;
 constexpr std::size_t kMostJobs = 4'096;  ///< that have not ended
 /// Between two looks at where the jobs are.
 constexpr std::chrono::milliseconds kLookEach{500};
+/// The same while a job has not begun: who started one looks soon.
+constexpr std::chrono::milliseconds kLookSoon{50};
 
 class DetachedRunner final : public JobRunner {
  public:
@@ -153,6 +155,15 @@ class DetachedRunner final : public JobRunner {
     }
   }
 
+  [[nodiscard]] bool any_waits() const {
+    const std::lock_guard guard(mutex_);
+    return std::ranges::any_of(jobs_, [](const auto& item) {
+      const auto& seen = item.second;
+      return !seen.ended &&
+             (!seen.place || (seen.place->runner == "local" && seen.place->state == "waiting"));
+    });
+  }
+
   /// On any thread of the inner runner, or on this one's.
   void deliver(JobDone done) {
     std::unique_lock lock(mutex_);
@@ -203,7 +214,7 @@ class DetachedRunner final : public JobRunner {
       if (Clock::now() >= next_look) {
         begin_refused();
         look();
-        next_look = Clock::now() + kLookEach;
+        next_look = Clock::now() + (any_waits() ? kLookSoon : kLookEach);
       }
       lock.lock();
       tell(lock);

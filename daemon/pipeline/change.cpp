@@ -101,6 +101,12 @@ schema::Result<void> put_decisions(store::Tx& tx, Entries& entries, const Facts&
 
 }  // namespace
 
+bool concerns_store(const schema::Error& error) {
+  using schema::ErrorCode;
+  return error.code == ErrorCode::storage_full || error.code == ErrorCode::io ||
+         error.code == ErrorCode::unavailable || error.code == ErrorCode::deadline_exceeded;
+}
+
 bool Change::is_empty() const {
   return rows.empty() && orders.empty() && !verdicts && entries.empty() && !block && !run && !next &&
          !route && !incumbent && !guard && !hold && !row;

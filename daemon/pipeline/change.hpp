@@ -66,6 +66,9 @@ struct Change {
   [[nodiscard]] bool is_empty() const;
 };
 
+/// A store that could not commit one change cannot commit another one now.
+[[nodiscard]] bool concerns_store(const schema::Error& error);
+
 /// An entry about a promotion as it is now; no actor is the daemon.
 [[nodiscard]] schema::EntryDraft draft(const Facts& facts, schema::EvidenceKind kind, std::string_view actor,
                                        schema::EntryValue::Object body);

@@ -3,24 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
+#include "daemon/pipeline/routes.hpp"
 #include "daemon/store/promotions/router_windows.hpp"
 
 namespace driftgate::pipeline {
 namespace {
 
 constexpr std::size_t kWindowsPerRead = 1'024;
-constexpr std::size_t kMaxWaiting = 512;                  // beyond it the data plane keeps them
-constexpr std::size_t kMaxWaitingObservations = 262'144;  // the same
-constexpr std::size_t kMaxTogether = 128;                 // in one transaction
-constexpr std::size_t kMaxRouters = 16;                   // whose positions are remembered
-
-/// A store that cannot write now refuses each window by itself as well.
-bool concerns_all(const schema::Error& error) {
-  using schema::ErrorCode;
-  return error.code == ErrorCode::storage_full || error.code == ErrorCode::io ||
-         error.code == ErrorCode::unavailable || error.code == ErrorCode::deadline_exceeded;
-}
+// Of a model that is held up; beyond them the data plane keeps its windows.
+constexpr std::size_t kMaxHeldWindows = 16;
+constexpr std::size_t kMaxHeldObservations = 32'768;
+constexpr std::size_t kMaxObservationsOfAll = 262'144;  // of all models that are held up
+constexpr std::size_t kMaxTogether = 128;               // in one transaction
+constexpr std::size_t kMaxRouters = 16;                 // whose positions are remembered
 
 }  // namespace
 
@@ -33,48 +30,136 @@ void Telemetry::read() {
   }
 }
 
+Telemetry::HeldByModel Telemetry::held() const {
+  HeldByModel held;
+  for (const auto& waiting : waiting_) {
+    auto& of_model = held[waiting.window.model];
+    of_model.windows += 1;
+    of_model.observations += waiting.window.observations.size();
+  }
+  return held;
+}
+
+/// Begins to read windows that were left again, where nothing of their model waits any more.
+void Telemetry::read_again(const HeldByModel& held) {
+  for (const auto& [id, router] : routers_) {
+    for (const auto& [model, first] : router.left) {
+      if (held.contains(model)) continue;
+      again_from_ = again_ ? std::min(again_from_, first - 1) : first - 1;
+      again_ = {id, again_from_};
+    }
+    if (again_) return left_again_.clear();
+  }
+}
+
+/// Whether the window is new and its model has room. One that is new and has none is left.
+bool Telemetry::is_wanted(const route::Window& window, HeldByModel& held) {
+  auto& router = routers_[window.router_id];
+  const auto left = router.left.find(window.model);
+  const bool is_new = left == router.left.end() ? window.number > router.read : window.number >= left->second;
+  router.read = std::max(router.read, window.number);
+  // One router follows another: what is not acknowledged comes again.
+  if (!is_new) return false;
+  std::size_t of_all = 0;
+  for (const auto& [model, waiting] : held) of_all += waiting.observations;
+  const auto found = held.find(window.model);
+  const bool room = found == held.end() || (found->second.windows < kMaxHeldWindows &&
+                                            found->second.observations < kMaxHeldObservations &&
+                                            of_all < kMaxObservationsOfAll);
+  const bool in_turn = left == router.left.end() || (again_ && again_->router_id == window.router_id && again_from_ < left->second);
+  if (!room || !in_turn || left_again_.contains(window.model)) {
+    router.left.try_emplace(window.model, window.number);
+    left_again_.insert(window.model);
+    return false;
+  }
+  if (left != router.left.end()) left->second = window.number + 1;
+  if (found == held.end()) return true;
+  found->second.windows += 1;
+  found->second.observations += window.observations.size();
+  return true;
+}
+
+/// Goes on behind a page of windows that are read again, up to `newest` of their router, 0 = none.
+void Telemetry::end_page(std::uint64_t newest) {
+  auto& router = routers_[again_->router_id];
+  if (newest > again_->number && newest < router.read) {
+    again_->number = newest;
+    return;
+  }
+  again_.reset();
+  std::erase_if(router.left, [this](const auto& item) { return !left_again_.contains(item.first); });
+}
+
 /// True when there may be more to read.
 bool Telemetry::fetch() {
-  std::size_t observations = 0;
-  for (const auto& waiting : waiting_) observations += waiting.window.observations.size();
-  if (waiting_.size() >= kMaxWaiting || observations >= kMaxWaitingObservations) return false;
-  auto windows = context_.world.driver.windows(last_, kWindowsPerRead);
+  auto held_up = held();
+  if (!again_) read_again(held_up);
+  auto windows = context_.world.driver.windows(again_ ? *again_ : last_, kWindowsPerRead);
   if (!windows) {
     context_.warn(fmt::format("telemetry cannot be read: {}", windows.error().describe()));
     return false;
   }
   bool more = false;
+  std::uint64_t newest = 0;
   for (auto& window : *windows) {
-    last_ = {window.router_id, window.number};
-    auto& read = routers_[window.router_id].read;
-    // One router follows another: what is not acknowledged comes again.
-    if (window.number <= read) continue;
-    read = window.number;
+    if (again_ && window.router_id == again_->router_id) newest = window.number;
+    if (!again_) last_ = {window.router_id, window.number};
+    if (!is_wanted(window, held_up)) continue;
     waiting_.push_back({std::move(window)});
     more = true;
   }
-  return more;
+  if (!again_) return more;
+  end_page(newest);
+  return true;
 }
 
-/// The first window of each model that can go on now.
+/// The first window of each model that can go on now, those of running stages first: users of a candidate do
+/// not wait for models at rest.
 std::vector<Telemetry::Waiting*> Telemetry::next_batch() {
   std::vector<Waiting*> batch;
+  std::vector<Waiting*> at_rest;
   std::set<std::string_view> models(stuck_.begin(), stuck_.end());
+  if (!context_.effects.empty()) models.insert(unsettled_.begin(), unsettled_.end());
   for (auto& waiting : waiting_) {
-    if (batch.size() >= kMaxTogether) break;
     if (!models.insert(waiting.window.model).second) continue;
     const auto* const live = stage_of(context_, waiting.window);
     if (live != nullptr && live->retry_at_us != 0) continue;  // it is being read from the store first
-    batch.push_back(&waiting);
+    (live != nullptr ? batch : at_rest).push_back(&waiting);
   }
+  std::ranges::move(at_rest, std::back_inserter(batch));
+  batch.resize(std::min(batch.size(), kMaxTogether));
   return batch;
 }
 
 void Telemetry::consume() {
-  for (auto batch = next_batch(); !batch.empty(); batch = next_batch()) {
-    take(std::move(batch));
-    std::erase_if(waiting_, [](const Waiting& waiting) { return waiting.done; });
+  for (;;) {
+    for (auto batch = next_batch(); !batch.empty(); batch = next_batch()) {
+      take(std::move(batch));
+      std::erase_if(waiting_, [](const Waiting& waiting) { return waiting.done; });
+    }
+    if (context_.effects.empty()) return unsettled_.clear();
+    settle_stored();
   }
+}
+
+/// What follows from windows that are stored: guards act first, and routes that a stage waits for are applied
+/// together.
+void Telemetry::settle_stored() {
+  unsettled_.clear();
+  const auto acts = [](const Effect& effect) { return std::holds_alternative<ActOnGuard>(effect); };
+  auto others = std::exchange(context_.effects, {});
+  std::ranges::copy_if(others, std::back_inserter(context_.effects), acts);
+  std::erase_if(others, acts);
+  settle_();
+  std::vector<std::string> names;
+  for (const auto& effect : others) {
+    const auto* const apply = std::get_if<ApplyRoute>(&effect);
+    const auto model = apply == nullptr ? context_.models.end() : context_.models.find(apply->model);
+    if (model != context_.models.end() && !model->second.agreed) names.push_back(apply->model);
+  }
+  if (names.size() > 1) ensure_routes_held(context_, names);
+  context_.effects = std::move(others);
+  settle_();
 }
 
 schema::Result<std::vector<Consumed>> Telemetry::read_consumed(const std::vector<Waiting*>& batch) {
@@ -102,18 +187,22 @@ void Telemetry::take(std::vector<Waiting*> batch) {
     auto& waiting = *batch[i];
     const auto& before = (*consumed)[i];
     waiting.done = waiting.window.number <= std::max(before.watermark, before.of_model.value_or(0));
-    if (waiting.done) continue;
-    if (!std::exchange(waiting.noted, true)) note_window(context_, waiting.window);
-    auto decided = decide_window(context_, waiting.window, before);
-    if (!decided) {
-      stuck_.insert(waiting.window.model);
-      warn_not_stored(waiting.window, decided.error());
-      settle_();
-    } else if (decided->change.ends) {
-      commit_alone({&waiting, std::move(*decided)});
-    } else {
-      together.push_back({&waiting, std::move(*decided)});
+    if (waiting.done) {
+      note_stored(waiting.window);
+      continue;
     }
+    if (!std::exchange(waiting.noted, true)) note_window(context_, waiting.window);
+    auto change = decide_window(context_, waiting.window, before);
+    if (!change) {
+      stuck_.insert(waiting.window.model);
+      warn_not_stored(waiting.window, change.error());
+      continue;
+    }
+    Decided decided{&waiting, std::move(*change)};
+    if (is_urgent(decided))
+      commit_at_once(std::move(decided));
+    else
+      together.push_back(std::move(decided));
   }
   if (together.size() == 1)
     commit_alone(std::move(together.front()));
@@ -121,12 +210,16 @@ void Telemetry::take(std::vector<Waiting*> batch) {
     commit_together(std::move(together));
 }
 
-/// Of its router, once these are stored: below the first window that waits.
+/// Of its router, once these are stored: below the first window that waits or was left.
 std::uint64_t Telemetry::watermark(const std::string& router, const std::set<const Waiting*>& done) const {
-  const auto first = std::ranges::find_if(waiting_, [&](const Waiting& waiting) {
-    return waiting.window.router_id == router && !waiting.done && !done.contains(&waiting);
-  });
-  return first == waiting_.end() ? routers_.at(router).read : first->window.number - 1;
+  const auto& position = routers_.at(router);
+  auto below = position.read;
+  for (const auto& [model, first] : position.left) below = std::min(below, first - 1);
+  for (const auto& waiting : waiting_) {
+    if (waiting.window.router_id == router && !waiting.done && !done.contains(&waiting))
+      below = std::min(below, waiting.window.number - 1);
+  }
+  return below;
 }
 
 Work Telemetry::put_watermarks(const std::set<const Waiting*>& done) const {
@@ -140,6 +233,23 @@ Work Telemetry::put_watermarks(const std::set<const Waiting*>& done) const {
         for (const auto& [router, number] : numbers) TRY(store::advance_watermark(tx, router, number, now));
         return {};
       };
+}
+
+/// It takes traffic from the candidate, or may: an end, a step back, slices that go elsewhere.
+bool Telemetry::is_urgent(const Decided& decided) const {
+  const auto& change = decided.change.change;
+  if (change.ends) return true;
+  const auto model = context_.models.find(decided.waiting->window.model);
+  return change.route && model != context_.models.end() &&
+         change.route->route.candidate_bp <= model->second.desired.candidate_bp;
+}
+
+/// And what follows from it, ahead of what follows from others.
+void Telemetry::commit_at_once(Decided decided) {
+  auto others = std::exchange(context_.effects, {});
+  commit_alone(std::move(decided));
+  settle_();
+  context_.effects = std::move(others);
 }
 
 void Telemetry::commit_alone(Decided decided) {
@@ -159,7 +269,6 @@ void Telemetry::commit_alone(Decided decided) {
     committed(decided);
   else
     refused(decided, done.error());
-  settle_();
 }
 
 void Telemetry::commit_together(std::vector<Decided> decided) {
@@ -171,7 +280,7 @@ void Telemetry::commit_together(std::vector<Decided> decided) {
   }
   changes.push_back({nullptr, Change{.name = {}, .rows = {put_watermarks(windows)}}});
   const auto done = context_.commit_together("telemetry windows", std::move(changes));
-  if (!done && !concerns_all(done.error())) {
+  if (!done && !concerns_store(done.error())) {
     // One of them cannot be stored: the others are, each by itself.
     for (auto& one : decided) commit_alone(std::move(one));
     return;
@@ -182,16 +291,22 @@ void Telemetry::commit_together(std::vector<Decided> decided) {
     else
       refused(one, done.error());
   }
-  settle_();
 }
 
 void Telemetry::committed(Decided& decided) {
   auto& waiting = *decided.waiting;
   waiting.done = true;
+  note_stored(waiting.window);
+  unsettled_.insert(waiting.window.model);
   ++windows_seen_;
   others_seen_.first += waiting.window.others;
   others_seen_.second += waiting.window.others_failed;
   if (decided.change.after) decided.change.after(true);
+}
+
+void Telemetry::note_stored(const route::Window& window) {
+  auto& stored = routers_.at(window.router_id).stored[window.model];
+  stored = std::max(stored, window.number);
 }
 
 void Telemetry::refused(Decided& decided, const schema::Error& error) {
@@ -211,11 +326,23 @@ void Telemetry::warn_not_stored(const route::Window& window, const schema::Error
 void Telemetry::acknowledge() {
   for (auto& [id, router] : routers_) {
     const auto stored = watermark(id, {});
-    if (stored <= router.acknowledged) continue;
-    if (context_.world.driver.acknowledge({id, stored})) router.acknowledged = stored;
+    if (stored > router.acknowledged && context_.world.driver.acknowledge({id, stored}))
+      router.acknowledged = stored;
+    acknowledge_models(id, router);
   }
-  // A router that is gone sends no more: the one with which nothing was read for longest is not known here,
-  // so the first that nothing waits for goes.
+  forget_idle_routers();
+}
+
+/// What is stored above the watermark: a data plane that kept it would lose it one day, and tell of loss.
+void Telemetry::acknowledge_models(const std::string& id, Router& router) {
+  std::erase_if(router.stored, [&](const auto& item) { return item.second <= router.acknowledged; });
+  if (router.stored.empty() || watermark(id, {}) > router.acknowledged) return;
+  if (context_.world.driver.acknowledge_models(id, router.stored)) router.stored.clear();
+}
+
+/// A router that is gone sends no more: the one with which nothing was read for longest is not known here, so
+/// the first that nothing waits for goes.
+void Telemetry::forget_idle_routers() {
   while (routers_.size() > kMaxRouters) {
     const auto idle = std::ranges::find_if(routers_, [this](const auto& item) {
       return item.first != last_.router_id && std::ranges::none_of(waiting_, [&](const Waiting& waiting) {

@@ -49,6 +49,11 @@ class Waiting:
     def shown(self, who="viewer"):
         return self.world.api("GET", f"/v1/jobs/{self.job}", who=who, expect=200)
 
+    def seen_running(self):
+        """The job, once the daemon has seen where it runs."""
+        return wait_for("the job to be seen running",
+                        lambda: (seen := self.shown())["place"] and seen["place"]["state"] == "running" and seen)
+
     def command(self, *words, who="operator"):
         return [DRIFTGATE, "jobs", *words, "--url", self.world.url, "--token-file", self.world.token_file(who)]
 
@@ -74,7 +79,7 @@ class Waiting:
 
 def a_job_is_listed_shown_followed_and_cancelled(world):
     waiting = Waiting(world)
-    job = waiting.shown()
+    job = waiting.seen_running()
     check(job["state"] == "running" and job["kind"] == "capture" and job["name"] == "capture-inf", f"{job}")
     check(job["place"]["runner"] == "local" and job["place"]["state"] == "running", f"{job['place']}")
     check(running(int(job["place"]["remote"])), f"{job['place']}")
@@ -119,7 +124,7 @@ def a_job_is_listed_shown_followed_and_cancelled(world):
 
 def a_daemon_that_died_after_a_cancelling_was_stored_ends_the_job(world):
     waiting = Waiting(world)
-    worker = int(waiting.shown()["place"]["remote"])
+    worker = int(waiting.seen_running()["place"]["remote"])
     world.daemon.kill()
     check(running(worker), "a job outlives its daemon")
     # What the request commits, before the runner is told of it.

@@ -112,11 +112,18 @@ class Halves:
         return answer
 
 
+def acceptable_request(world):
+    """A promotion that a schedule may ask for: it is tried when the schedule is made."""
+    world.start_engine("bf16", "bf16")
+    world.register_engine("bf16", "bf16")
+    return {"model": "tinylm", "engine": "bf16", "contract": world.contract("bf16"), "captures": world.captures("bf16")}
+
+
 def a_token_that_ends_between_head_and_body_has_no_effect(world):
     world.start_daemon()
     world.install_incumbent()
-    world.api("POST", "/v1/schedules", {"name": "nightly", "cron": "0 2 * * *", "timezone": "UTC", "promotion": {
-        "model": "tinylm", "engine": "f32", "contract": world.contract("f32")}}, who="promoter", expect=201)
+    world.api("POST", "/v1/schedules", {"name": "nightly", "cron": "0 2 * * *", "timezone": "UTC",
+                                        "promotion": acceptable_request(world)}, who="promoter", expect=201)
     table = rules()
     bodies = {"registerKernel": {"name": "late", "dtype": "f32"},
               "createModel": {"name": "late", "engine": "f32", "reason": "late"},
@@ -260,9 +267,7 @@ MISLEADING = ("--exec=sh", "../../x", "a/../b", "/etc", "a//b", "a/", ".hidden",
 def names_that_mislead_are_refused(world):
     world.start_daemon()
     world.install_incumbent()
-    contract = world.contract("f32")
-    schedule = {"cron": "0 2 * * *", "timezone": "UTC",
-                "promotion": {"model": "tinylm", "engine": "f32", "contract": contract}}
+    schedule = {"cron": "0 2 * * *", "timezone": "UTC", "promotion": acceptable_request(world)}
     things = {"/v1/kernels": ("promoter", {"dtype": "f32"}),
               "/v1/engines": ("promoter", {"url": world.engines["f32"].url, "kernel": "tinylm-f32",
                                            "checkpoint": {"uri": os.path.join(ROOT, "examples", "tinylm", "model")}}),

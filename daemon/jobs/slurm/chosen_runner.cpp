@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "daemon/jobs/detached_runner.hpp"
+#include "daemon/jobs/job_folder.hpp"
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/jobs/slurm/submissions.hpp"
 #include "daemon/jobs/worker.hpp"
@@ -213,6 +215,35 @@ std::uint64_t input_bytes(const JobSpec& spec) {
   }
   const auto payload = rescore_payload_from_json(spec.payload);
   return payload ? bytes_at(payload->spool) : 0;
+}
+
+schema::Result<void> check_open_folders(const ChosenRunnerOptions& options,
+                                        const std::vector<std::string>& folders) {
+  std::error_code ignored;
+  const auto places = [&](const fs::path& folder) {
+    return std::array{folder.lexically_normal(), fs::weakly_canonical(folder, ignored)};
+  };
+  const std::array known{places(options.local.jobs_dir), places(options.slurm.jobs_dir)};
+  for (const auto& folder : folders) {
+    const auto parent = fs::path(folder).parent_path();
+    if (std::ranges::any_of(known,
+                            [&](const auto& two) { return std::ranges::find(two, parent) != two.end(); }))
+      continue;
+    const JobFolder job(folder);
+    if (!fs::exists(job.file(kBatchFile), ignored) || fs::exists(job.file("result.json"), ignored)) continue;
+    const auto record = read_submissions(job);
+    if (record && record->ended) continue;
+    const auto number =
+        record && !record->submissions.empty() ? " as job " + record->submissions.back().id : std::string();
+    return schema::fail(
+        schema::ErrorCode::conflict,
+        fmt::format(
+            "a job that was given to Slurm{} has not ended, and its folder {} is in no folder of jobs "
+            "that the settings name; set slurm.jobs_dir to {} until it has ended, or cancel it at "
+            "Slurm and remove its folder",
+            number, folder, parent.string()));
+  }
+  return {};
 }
 
 schema::Result<std::unique_ptr<JobRunner>> open_chosen_runner(ChosenRunnerOptions options) {

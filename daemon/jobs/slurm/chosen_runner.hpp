@@ -36,4 +36,10 @@ struct ChosenRunnerOptions {
 /// both runners' opening.
 [[nodiscard]] schema::Result<std::unique_ptr<JobRunner>> open_chosen_runner(ChosenRunnerOptions options);
 
+/// Refuses, with `conflict`, settings under which a job at Slurm would be started a second time: `folders`
+/// are those of open jobs as they were stored, and one of them has a submission but lies in no folder of the
+/// options. Looks at the disk only where a folder is in none.
+[[nodiscard]] schema::Result<void> check_open_folders(const ChosenRunnerOptions& options,
+                                                      const std::vector<std::string>& folders);
+
 }  // namespace driftgate::jobs

@@ -187,6 +187,13 @@ bool is_held_for_good(const QueuedJob& job) {
   return phase_of(job.state) == Phase::queued && reason.find("requeued held") != std::string::npos;
 }
 
+bool is_unfit(const QueuedJob& job) {
+  constexpr std::array<std::string_view, 8> kReasons{
+      "PartitionConfig",   "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints",
+      "AccountNotAllowed", "QOSNotAllowed",      "InvalidAccount",     "InvalidQOS"};
+  return phase_of(job.state) == Phase::queued && std::ranges::find(kReasons, job.reason) != kReasons.end();
+}
+
 bool needs_folder(const JobFacts& facts) {
   if (!facts.submitted) return false;
   return !facts.known || !is_alive(phase_of(facts.known->state)) || is_held_back(*facts.known);
@@ -200,6 +207,14 @@ JobStep next_step(const JobFacts& facts) {
     // Slurm tries for ten minutes and more to start a job whose output file it cannot make.
     if (facts.folder_full && is_held_back(*facts.known)) return {Kind::cancel_and_fail, full(facts).error};
     if (is_held_for_good(*facts.known)) return release(facts);
+    if (facts.unfit) {
+      auto step = failure(ErrorCode::unavailable,
+                          fmt::format("Slurm cannot start its job {} as it was asked for: {}; look at the "
+                                      "settings of slurm and at its partition",
+                                      facts.id, facts.known->reason));
+      step.kind = Kind::cancel_and_fail;
+      return step;
+    }
     if (facts.stalled <= facts.resubmissions) return {};
     return {Kind::cancel_and_fail,
             schema::Error{ErrorCode::unavailable,

@@ -41,6 +41,7 @@ struct JobFacts {
   std::string folder;
   std::string output;        ///< the last lines of its worker and of Slurm's programs
   bool folder_full = false;  ///< no space is left there
+  bool unfit = false;        ///< see is_unfit, for as long as the settings let a job wait for that to change
   std::string lost_rank{};   ///< why its worker could not go on without a rank; "" for all other ends
 };
 
@@ -56,6 +57,9 @@ struct JobStep {
   Kind kind = Kind::wait;
   schema::Error error{};  ///< of the two that fail
 };
+
+/// Whether it waits for a reason that lies in what was asked for: more nodes or time than its partition has.
+[[nodiscard]] bool is_unfit(const QueuedJob& job);
 
 /// Whether looking at the lock, the folder's room and the output can change what next_step says. Of a job
 /// that runs, or may start at any time, it does not: looking at a lock is in the way of who takes it.

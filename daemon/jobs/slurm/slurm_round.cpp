@@ -375,6 +375,11 @@ JobFacts SlurmJobs::facts_of(Job& job) const {
   facts.folder = job.folder.path().string();
   if (!facts.submitted) return facts;
   facts.id = job.known ? job.known->id : latest_id(job.record);
+  if (!job.known || !is_unfit(*job.known))
+    job.unfit_since.reset();
+  else if (!job.unfit_since)
+    job.unfit_since = Clock::now();
+  facts.unfit = job.unfit_since && Clock::now() - *job.unfit_since >= options_.away;
   if (!needs_folder(facts)) return facts;
   facts.lock_held = job.ended_since && !job.folder.lock_is_free();
   facts.settled = job.ended_since && Clock::now() - *job.ended_since >= options_.settle;

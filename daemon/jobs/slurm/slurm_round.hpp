@@ -56,6 +56,7 @@ class SlurmJobs {
     std::string saved{};                             ///< slurm.json as it was written last
     std::optional<QueuedJob> known{};                ///< the submission that counts, as Slurm has it
     std::optional<Clock::time_point> ended_since{};  ///< Slurm knows none that is alive
+    std::optional<Clock::time_point> unfit_since{};  ///< see is_unfit
     std::string wait_reason{};                       ///< why it waits in the daemon
     std::optional<Refusal> refusal{};
     bool unanswered = false;  ///< sbatch was asked, and nobody knows whether it took the job

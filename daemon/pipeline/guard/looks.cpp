@@ -401,10 +401,19 @@ void store_guards(Context& context) {
     for (const auto* guard : unsaved) TRY(store::update_guard(tx, guard->row));
     return {};
   });
-  if (!done)
-    return context.warn(fmt::format("what {} guards have seen is not stored yet: {}", unsaved.size(),
-                                    done.error().describe()));
-  for (auto* guard : unsaved) guard->unsaved = false;
+  if (done) {
+    for (auto* guard : unsaved) guard->unsaved = false;
+    return;
+  }
+  context.warn(fmt::format("what {} guards have seen is not stored yet: {}", unsaved.size(),
+                           done.error().describe()));
+  if (concerns_store(done.error())) return;
+  // One of them cannot be stored: the others are, each by itself, and that one is read again.
+  for (auto* guard : unsaved) {
+    if (commit_guard(context, *guard, guard->row, {})) continue;
+    guard->unsaved = false;
+    context.effects.emplace_back(LoadGuard{guard->row.model});
+  }
 }
 
 void use_guard_look(Context& context, const UseGuardLook& done) {

@@ -156,8 +156,7 @@ schema::Result<void> check_contract(const schema::Contract& contract, const stor
 }
 
 /// What the store answers to a request, all of one snapshot. What may pass (a hold, a block) and which engine
-/// is the fallback are told after the checks of files, which need no store: what can never be accepted comes
-/// first.
+/// is the fallback are told after the checks of files, which need no store.
 struct Snapshot {
   CheckedRequest checked;
   schema::Result<void> free{};       ///< of a hold
@@ -212,12 +211,12 @@ schema::Result<Judged> judge(store::Store& store, const Settings& settings,
   auto snapshot = TRY(look_up(store, read_snapshot, actor, request, data_plane));
   const auto& contract = *snapshot.checked.contract;
   Faults faults;
+  faults.note(snapshot.other);
   faults.note(check_contract(contract, snapshot.checked.engine, data_plane));
   faults.note(snapshot.reachable);
   check_captures(request.numeric, settings, contract, schema::Stage::offline_numeric, "numeric", faults);
   check_captures(request.slice, settings, contract, schema::Stage::statistical_slice, "slice", faults);
   faults.note(snapshot.free);
-  faults.note(snapshot.other);
   faults.note(snapshot.unblocked);
   faults.note(snapshot.fallback);
   if (snapshot.fallback) snapshot.checked.fallback = std::move(*snapshot.fallback);

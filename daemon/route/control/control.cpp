@@ -93,8 +93,8 @@ schema::Result<void> keep_files(RouterCore& core) {
   return keep_access(core);
 }
 
-/// Puts one route in force, without keeping it.
-schema::Result<void> put_in_force(RouterCore& core, const json& request) {
+/// Puts one route into the table, without keeping it; its model.
+schema::Result<std::string> put_in_table(RouterCore& core, const json& request) {
   if (!request.contains("route")) return bad("missing 'route'");
   const auto route = TRY(route_from_json(request["route"]));
   TRY(core.routes.check(route));  // a daemon that is fenced off changes nothing of what engines are shown
@@ -106,16 +106,26 @@ schema::Result<void> put_in_force(RouterCore& core, const json& request) {
   TRY(core.routes.apply(route, RouteTable::Time::clock::now()));
   spdlog::info("router: model {} epoch {} revision {} candidate_bp {} mirror_bp {} stage {}", route.model,
                route.epoch, route.revision, route.candidate_bp, route.mirror_bp, route.stage_key);
-  return core.plane ? core.plane->settle(route.model) : schema::Result<void>{};
+  return route.model;
 }
 
-/// Each route in force before they are kept: a share taken away must not wait for a disk.
+/// Each route in force before they are kept: a share taken away must not wait for a disk. A plane is waited
+/// for once for all of them, as long as for one: the control socket answers nobody else meanwhile, and who does
+/// not answer is taken for hung. What the plane holds of the others is told by `observe`.
 schema::Result<void> apply_each(RouterCore& core, std::span<const json> requests) {
   schema::Result<void> applied;
   const auto before = core.routes.changes();
+  std::string newest;
   for (const auto& request : requests) {
-    auto done = put_in_force(core, request);
-    if (applied && !done) applied = std::move(done);
+    auto model = put_in_table(core, request);
+    if (model)
+      newest = std::move(*model);
+    else if (applied)
+      applied = std::unexpected(std::move(model.error()));
+  }
+  if (core.plane && !newest.empty()) {
+    auto settled = core.plane->settle(newest);
+    if (applied) applied = std::move(settled);
   }
   if (core.routes.changes() == before) return applied;  // all were refused
   const auto kept = keep_files(core);
@@ -192,10 +202,17 @@ Answer windows(RouterCore& core, const json& request) {
   return text + "]}";
 }
 
+/// Windows of all models up to `number`, and further ones of single models.
 Answer acknowledge(RouterCore& core, const json& request) {
   const auto number = unsigned_at(request, "number");
   if (!number) return bad("missing 'number'");
-  if (own_number(core, request)) core.ledger.acknowledge(*number);
+  if (!own_number(core, request)) return ok();
+  core.ledger.acknowledge(*number);
+  const auto* models = base::member(request, "models");
+  if (models == nullptr || !models->is_object()) return ok();
+  for (const auto& [model, newest] : models->items()) {
+    if (newest.is_number_unsigned()) core.ledger.acknowledge(model, newest.get<std::uint64_t>());
+  }
   return ok();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,12 @@ class Driver {
   /// Windows up to `position` are stored by the daemon and may be forgotten; nothing when they are of another
   /// process.
   virtual schema::Result<void> acknowledge(const WindowPosition& position) = 0;
+  /// Windows of these models up to these numbers are stored as well, while one of another model below them is
+  /// not. A data plane that keeps them all the same loses nothing.
+  virtual schema::Result<void> acknowledge_models(const std::string& /*router_id*/,
+                                                  const std::map<std::string, std::uint64_t>& /*models*/) {
+    return {};
+  }
   /// How the engines of all routes are, and what their breakers did behind `after`; from the first event when
   /// the data plane is not the process of `after`. Nothing of either from a data plane that does not watch
   /// engines.

@@ -199,8 +199,11 @@ schema::Result<void> RouterDriver::apply_list_here(const json& list) {
     bytes = 0;
     return done;
   };
-  schema::Result<void> applied;
+  const auto asks = [](const json& one) { return one.contains("access") && !one["access"].empty(); };
+  auto applied = std::ranges::any_of(list, asks) ? check_understands_access() : schema::Result<void>{};
+  const bool leaves_out = !applied;
   for (const auto& one : list) {
+    if (leaves_out && asks(one)) continue;
     const auto size = dumped(one).size();
     if (several.size() >= kMaxRoutesAtOnce || bytes + size > kMaxListBytes) {
       auto sent = send();
@@ -215,15 +218,12 @@ schema::Result<void> RouterDriver::apply_list_here(const json& list) {
 
 schema::Result<void> RouterDriver::apply_all(const std::vector<ModelRoute>& routes) {
   json list = json::array();
-  bool asks_access = false;
   for (const auto& route : routes) {
     json one{{"route", to_json(route)}};
     const auto access = access_for(route);
     if (access) one["access"] = to_json(*access);
-    asks_access = asks_access || (access && !access->empty());
     list.push_back(std::move(one));
   }
-  if (asks_access) TRY(check_understands_access());
   auto applied = apply_list_here(list);
   for (const auto& peer : peers()) {
     const auto also = peer->apply_list_here(list);
@@ -300,15 +300,28 @@ schema::Result<void> RouterDriver::heartbeat() {
   return {};
 }
 
+/// Where `after` is of another router, this one goes on behind what came from it before: otherwise windows that
+/// cannot be acknowledged yet would come first each time.
 schema::Result<std::vector<Window>> RouterDriver::windows_here(const WindowPosition& after,
                                                                std::size_t limit) {
+  WindowPosition from = after;
+  {
+    const std::lock_guard lock(read_mutex_);
+    if (!after.router_id.empty() && after.router_id != read_.router_id) from = read_;
+  }
+  const bool known = !from.router_id.empty();
+  if (!known) from = after;
   const auto reply = TRY(
-      call({{"op", "windows"}, {"router_id", after.router_id}, {"after", after.number}, {"limit", limit}}));
-  return list_of(reply, "windows", window_from_json);
+      call({{"op", "windows"}, {"router_id", from.router_id}, {"after", from.number}, {"limit", limit}}));
+  auto windows = TRY(list_of(reply, "windows", window_from_json));
+  if (!windows.empty()) {
+    const std::lock_guard lock(read_mutex_);
+    read_ = {windows.back().router_id, windows.back().number};
+  }
+  return windows;
 }
 
-/// What those that stepped aside observed is older. What has been read of them is acknowledged, so that it
-/// does not come again.
+/// What those that stepped aside observed is older.
 schema::Result<std::vector<Window>> RouterDriver::windows(const WindowPosition& after, std::size_t limit) {
   std::vector<Window> windows;
   for (const auto& peer : peers()) {
@@ -324,11 +337,25 @@ schema::Result<std::vector<Window>> RouterDriver::windows(const WindowPosition& 
 }
 
 schema::Result<void> RouterDriver::acknowledge(const WindowPosition& position) {
-  const json request = {
-      {"op", "acknowledge"}, {"router_id", position.router_id}, {"number", position.number}};
-  for (const auto& peer : peers()) (void)peer->call(request);
+  return tell_all({{"op", "acknowledge"}, {"router_id", position.router_id}, {"number", position.number}});
+}
+
+/// A router of an older version keeps these windows until all below them are stored.
+schema::Result<void> RouterDriver::acknowledge_models(const std::string& router_id,
+                                                      const std::map<std::string, std::uint64_t>& models) {
+  json request{{"op", "acknowledge"}, {"router_id", router_id}, {"number", 0}};
+  request["models"] = models;
+  return tell_all(request);
+}
+
+schema::Result<void> RouterDriver::tell_all(const json& request) {
+  schema::Result<void> told;
+  for (const auto& peer : peers()) {
+    const auto answer = peer->call(request);
+    if (!answer && !peer->is_gone(answer.error())) told = std::unexpected(answer.error());
+  }
   TRY(call(request));
-  return {};
+  return told;
 }
 
 schema::Result<HealthReport> RouterDriver::health(const WindowPosition& after) {

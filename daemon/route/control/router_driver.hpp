@@ -51,6 +51,8 @@ class RouterDriver final : public Driver {
   schema::Result<void> heartbeat() override;
   schema::Result<std::vector<Window>> windows(const WindowPosition& after, std::size_t limit) override;
   schema::Result<void> acknowledge(const WindowPosition& position) override;
+  schema::Result<void> acknowledge_models(const std::string& router_id,
+                                          const std::map<std::string, std::uint64_t>& models) override;
   schema::Result<HealthReport> health(const WindowPosition& after) override;
   schema::Result<HealthReport> outages(const WindowPosition& after) override;
   schema::Result<std::string> spool_path(const std::string& stage_key) override;
@@ -83,7 +85,8 @@ class RouterDriver final : public Driver {
   [[nodiscard]] std::optional<AccessByUrl> access_for(const ModelRoute& route) const;
   schema::Result<void> check_understands_access();
   schema::Result<void> apply_here(const ModelRoute& route, const std::optional<AccessByUrl>& access);
-  /// Each element is {"route", "access"}.
+  /// Each element is {"route", "access"}. A route whose engines ask for what the router cannot show them is
+  /// left out, and is the error.
   schema::Result<void> apply_list_here(const nlohmann::json& list);
   schema::Result<std::vector<ObservedRoute>> observe_here();
   schema::Result<std::vector<ObservedRoute>> observe_all(nlohmann::json first);
@@ -92,6 +95,8 @@ class RouterDriver final : public Driver {
   schema::Result<std::vector<ObservedRoute>> observe_with(ObserveHere observe_at);
   schema::Result<HealthReport> read_health(const WindowPosition& after, bool outages_alone);
   schema::Result<std::vector<Window>> windows_here(const WindowPosition& after, std::size_t limit);
+  /// The answer of the router on the control path, unless one that stepped aside and lives gave none.
+  schema::Result<void> tell_all(const nlohmann::json& request);
   /// The router's process is gone, so that nobody is served by it.
   [[nodiscard]] bool is_gone(const schema::Error& error) const;
   schema::Result<nlohmann::json> call(const nlohmann::json& request);
@@ -108,6 +113,8 @@ class RouterDriver final : public Driver {
   std::mutex held_mutex_;
   std::string held_version_;         ///< of held_; "" = none is known
   std::vector<ObservedRoute> held_;  ///< as the router told it last
+  std::mutex read_mutex_;
+  WindowPosition read_;  ///< of the newest window that came from this router
   std::mutex peers_mutex_;
   std::map<std::string, std::shared_ptr<RouterDriver>> peers_;  ///< by the path of the control socket
 };

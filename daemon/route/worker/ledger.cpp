@@ -251,6 +251,17 @@ void Ledger::acknowledge(std::uint64_t number) {
   acknowledged_.notify_all();
 }
 
+void Ledger::acknowledge(std::string_view model, std::uint64_t number) {
+  std::vector<std::shared_ptr<const Window>> done;  // as above
+  const std::lock_guard lock(mutex_);
+  const auto found = models_.find(model);
+  if (number >= next_number_ || found == models_.end()) return;
+  auto& state = found->second;
+  while (!state.kept_windows.empty() && state.kept_windows.front() <= number) done.push_back(forget(state));
+  if (!done.empty()) count(found->first, state);
+  acknowledged_.notify_all();
+}
+
 bool Ledger::wait_until_delivered(Time deadline) {
   const auto is_delivered = [](const auto& item) {
     const auto& state = item.second;

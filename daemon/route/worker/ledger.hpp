@@ -72,6 +72,8 @@ class Ledger {
                                                                    std::size_t limit) const;
   /// Forgets windows up to `number`; a number that was never issued is ignored.
   void acknowledge(std::uint64_t number);
+  /// Forgets windows of one model up to `number`; a number that was never issued is ignored.
+  void acknowledge(std::string_view model, std::uint64_t number);
   /// Waits until every request has ended and every window is acknowledged; false when the deadline came
   /// first.
   bool wait_until_delivered(Time deadline);

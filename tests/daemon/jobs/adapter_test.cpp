@@ -127,7 +127,7 @@ TEST_CASE("the limits of an adapter hold: memory, processor time, output") {
   CHECK(has(said(hungry), "ended with"));
   limits = {};
   limits.cpu_seconds = 1;
-  CHECK(has(said(run_script(folder, "while :; do :; done", limits)), "ended with signal"));
+  CHECK(has(said(run_script(folder, "while :; do :; done", limits)), "raise jobs.cpu_limit_s"));
   limits = {};
   limits.output_bytes = 0;
   const auto silent = run_script(folder, "echo words; echo x > \"$1\"", limits);

@@ -71,6 +71,15 @@ schema::Result<void> FakeDriver::acknowledge(const route::WindowPosition& positi
   return {};
 }
 
+schema::Result<void> FakeDriver::acknowledge_models(const std::string& router,
+                                                    const std::map<std::string, std::uint64_t>& models) {
+  std::erase_if(closed, [&](const route::Window& window) {
+    const auto stored = models.find(window.model);
+    return window.router_id == router && stored != models.end() && window.number <= stored->second;
+  });
+  return {};
+}
+
 schema::Result<route::HealthReport> FakeDriver::health(const route::WindowPosition& after) {
   if (broken) return schema::fail(ErrorCode::unavailable, "the data plane is gone");
   route::HealthReport report;

@@ -39,6 +39,8 @@ class FakeDriver final : public route::Driver {
   schema::Result<std::vector<route::Window>> windows(const route::WindowPosition& after,
                                                     std::size_t limit) override;
   schema::Result<void> acknowledge(const route::WindowPosition& position) override;
+  schema::Result<void> acknowledge_models(const std::string& router,
+                                          const std::map<std::string, std::uint64_t>& models) override;
   schema::Result<route::HealthReport> health(const route::WindowPosition& after) override;
   schema::Result<std::string> spool_path(const std::string& stage_key) override;
   schema::Result<void> drop_spool(const std::string& stage_key) override;

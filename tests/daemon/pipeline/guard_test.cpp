@@ -367,6 +367,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("looks that cannot be stored together are stored one by one") {
+  Harness h;
+  answer_prompts(h);
+  use_guard(h, "probes: {every: 1s, prompts: 16}, identity: {every: 10s}");
+  std::vector<std::string> commits;
+  h.set_up();
+  promoted(h);
+  h.committer->before = [&](std::string_view what) {
+    if (what == "guards" && commits.empty()) {
+      h.committer->fail_code = schema::ErrorCode::conflict;
+      h.committer->fail_at = h.committer->count;
+    }
+    if (what == "guards" || (what == "guard" && !commits.empty())) commits.emplace_back(what);
+  };
+  REQUIRE(seconds_until(h, [&] { return !commits.empty(); }));
+  CHECK(commits == std::vector<std::string>{"guards", "guard"});
+  h.restart();
+  REQUIRE(seconds_until(h, [&] { return guard_of(h)["probes"]["armed"] == true; }));
+}
+
 TEST_CASE("probes stop for the day when their budget is spent") {
   Harness h;
   answer_prompts(h);

@@ -1,9 +1,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <future>
+#include <memory>
 #include <nlohmann/json.hpp>
 
+#include "daemon/pipeline/loop.hpp"
 #include "daemon/pipeline/read/job_views.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
@@ -247,8 +252,10 @@ TEST_CASE("a runner is told which jobs the daemon before left, and nothing of jo
 TEST_CASE("an attempt that follows another cancels what still runs for that one, and keeps its folder") {
   Harness h;
   std::string promotion;
-  h.behaviour.capture_error = "the disk is slow";
   (void)running_job(h, promotion);
+  h.runner.make = [](const jobs::JobSpec&, const std::string&) {
+    return jobs::failed(ErrorCode::unavailable, "the node is busy");
+  };
   const auto key = promotion + "/offline-numeric/1/drift";
   h.second();
   REQUIRE(h.state(promotion) == "running");
@@ -316,4 +323,29 @@ TEST_CASE("a place is said in words only where there is something to say") {
   CHECK(place_text({"slurm", "7", "running", "the controller does not answer", "n1"}) ==
         "runs at Slurm as 7 on n1: the controller does not answer");
   CHECK(place_text({"slurm", "7", "ended", "", "n1"}).empty());
+}
+
+TEST_CASE("what hangs beside the loop is given up, and what waited behind it does not begin later") {
+  pipeline::Loop loop(true);
+  loop.run([] { return std::int64_t{3'600'000'000}; });
+  auto release = std::make_shared<std::promise<void>>();
+  const auto hang = [release] {
+    release->get_future().wait();
+    return schema::Result<int>(1);
+  };
+  const std::chrono::milliseconds soon(1);
+  const auto hung = loop.call_within<int>(soon, hang);
+  REQUIRE_FALSE(hung.has_value());
+  CHECK(hung.error().code == ErrorCode::unavailable);
+  auto began = std::make_shared<std::atomic<bool>>(false);
+  CHECK_FALSE(loop.call_within<int>(soon,
+                                    [began] {
+                                      *began = true;
+                                      return schema::Result<int>(2);
+                                    })
+                  .has_value());
+  release->set_value();
+  CHECK(loop.call_within<int>(std::chrono::minutes(2), [] { return schema::Result<int>(3); }) == 3);
+  CHECK_FALSE(*began);
+  loop.stop();
 }

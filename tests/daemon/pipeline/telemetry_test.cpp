@@ -129,7 +129,7 @@ TEST_CASE("a model whose promotion is being reloaded holds up its own windows al
   of.tick();
   CHECK(of.commits == Names{"telemetry windows"});
   CHECK(of.windows() == seen + 2);
-  CHECK(of.h.driver.closed.size() == 4);  // nothing above the window that waits is acknowledged
+  CHECK(of.h.driver.closed.size() == 2);  // those of m: what is stored of the others is acknowledged
   SUBCASE("the daemon goes on") {
     of.h.clock.advance_ms(2'000);
     of.tick();
@@ -153,4 +153,57 @@ TEST_CASE("routes of all models are in force after a start with one transaction"
   CHECK(std::ranges::count(of.commits, "record applied route") == 1);
   CHECK(of.h.pipeline->figures().route_agrees);
   CHECK(of.h.driver.routes.size() == 3);
+}
+
+TEST_CASE("a model that is held up for long leaves its windows with the data plane, and they come again") {
+  Models of;
+  const auto id = of.canary();
+  of.serve({"m"});
+  of.fail_next(ErrorCode::storage_full);
+  of.tick();
+  const auto seen = of.windows();
+  for (int i = 0; i < 600; ++i) of.serve({"m"});
+  of.tick();
+  CHECK(of.windows() == seen);
+  of.serve({"n", "m", "o"});
+  of.tick();
+  CHECK(of.commits == Names{"telemetry windows"});
+  CHECK(of.windows() == seen + 2);
+  CHECK(of.h.driver.closed.size() == 602);
+  SUBCASE("the daemon goes on") {
+    of.h.clock.advance_ms(2'000);
+    for (int i = 0; i < 5; ++i) of.tick();
+    CHECK(of.windows() == seen + 604);
+  }
+  SUBCASE("the daemon is killed") {
+    of.h.restart();
+    for (int i = 0; i < 5; ++i) of.tick();
+    CHECK(of.windows() == 602);
+  }
+  CHECK(of.h.driver.closed.empty());
+  CHECK(of.h.run_until(id, {"succeeded", "rejected", "errored"}) == "succeeded");
+}
+
+TEST_CASE("a harmful canary is decided ahead of the windows of models at rest") {
+  Models of;
+  std::vector<std::string> others;
+  for (int i = 0; i < 140; ++i) others.push_back("rest-" + std::to_string(i));
+  of.h.abilities.models = others;
+  of.h.add_engine("many", "k-train", 7);
+  for (const auto& name : others)
+    REQUIRE(of.h.pipeline->create_model("olga", {name, "many", "the first version"}));
+  of.canary();
+  std::size_t rolled_back = 0;
+  for (int i = 0; i < 30 && of.h.driver.share("m") > 0; ++i) {
+    of.serve(others);
+    of.h.driver.serve("m", 200, of.h.clock.now_us_, [](std::uint64_t, const std::string&) { return true; });
+    of.tick();
+    rolled_back = of.commits.size();
+  }
+  REQUIRE(of.h.driver.share("m") == 0);
+  REQUIRE(rolled_back > 2);
+  CHECK(of.commits.front() != "telemetry windows");
+  CHECK(std::ranges::count(of.commits, "telemetry windows") == 2);
+  const auto first = std::ranges::find(of.commits, "telemetry windows");
+  CHECK(std::ranges::find(of.commits, "record applied route") < first);
 }

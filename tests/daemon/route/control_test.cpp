@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/route/control/control_server.hpp"
+#include "daemon/route/control/router_driver.hpp"
 #include "daemon/route/table/route_json.hpp"
 #include "daemon/route/table/state_file.hpp"
 #include "tests/daemon/route/sample_route.hpp"
@@ -24,6 +26,7 @@ struct Bench {
     RouterOptions options;
     options.spool_dir = folder.at("spool");
     options.state_path = folder.at("state");
+    options.control_path = folder.at("control");
     return options;
   }
   json ask(const json& request) { return json::parse(answer_control(core, request.dump(), effects)); }
@@ -76,6 +79,67 @@ TEST_CASE("many routes are applied together, and one that is refused keeps no ot
   REQUIRE(kept);
   CHECK(kept->size() == 2);
   CHECK(bench.ask({{"op", "apply_all"}})["ok"] == false);
+}
+
+namespace {
+
+/// A plane that holds what the table holds, and cannot reach engines with a key.
+class FakePlane final : public SteeredPlane {
+ public:
+  explicit FakePlane(std::vector<std::string>& settled) : settled_(settled) {}
+  [[nodiscard]] Capabilities capabilities() const override { return {.plane = "fake"}; }
+  [[nodiscard]] bool places() const override { return true; }
+  driftgate::schema::Result<void> settle(const std::string& model) override {
+    settled_.push_back(model);
+    return {};
+  }
+  void wake() override {}
+  [[nodiscard]] std::vector<ObservedRoute> held(std::vector<ObservedRoute> routes) const override {
+    return routes;
+  }
+  [[nodiscard]] bool may_expose() const override { return true; }
+  [[nodiscard]] const std::string& secret() const override { return secret_; }
+  [[nodiscard]] std::string fault() const override { return {}; }
+
+ private:
+  std::vector<std::string>& settled_;
+  const std::string secret_;
+};
+
+}  // namespace
+
+TEST_CASE("a plane is waited for once for many routes: the control socket answers nobody meanwhile") {
+  Bench bench;
+  std::vector<std::string> settled;
+  bench.core.plane = std::make_unique<FakePlane>(settled);
+  json routes = json::array();
+  for (const char* model : {"a", "b", "c", "d", "e", "f", "g", "h"})
+    routes.push_back({{"route", to_json(route_of(model))}});
+  CHECK(bench.ask({{"op", "apply_all"}, {"routes", routes}})["ok"] == true);
+  CHECK(settled == std::vector<std::string>{"h"});
+  CHECK(bench.ask({{"op", "observe"}})["routes"].size() == 8);
+  CHECK(bench.ask({{"op", "apply"}, {"route", to_json(route_of("a"))}})["ok"] == true);
+  CHECK(settled == std::vector<std::string>{"h", "a"});
+}
+
+TEST_CASE("a router that can show engines no keys gets the routes of the others, and that one is the error") {
+  Bench bench;
+  std::vector<std::string> settled;
+  bench.core.plane = std::make_unique<FakePlane>(settled);
+  const auto server = ControlServer::start(bench.core, [] {});
+  REQUIRE(server);
+  RouterDriver driver(bench.core.options.control_path);
+  driver.ask_access_of([](const std::string& url) {
+    driftgate::base::EngineAccess access;
+    if (url == "http://127.0.0.1:99") access.key_file = "key";
+    return driftgate::schema::Result<driftgate::base::EngineAccess>(access);
+  });
+  auto keyed = route_of("b");
+  keyed.incumbent.url = "http://127.0.0.1:99";
+  const auto applied = driver.apply_all({route_of("a"), keyed, route_of("c")});
+  REQUIRE_FALSE(applied);
+  CHECK(applied.error().code == driftgate::schema::ErrorCode::unsupported);
+  CHECK(models_in(bench.ask({{"op", "observe"}})) == json::array({"a", "c"}));
 }
 
 TEST_CASE("routes are told of one model, from a model on, or not at all to who knows them") {
@@ -167,4 +231,20 @@ TEST_CASE("the mirror's budget is never overdrawn") {
   CHECK_FALSE(budget.take("a", 1, 100));
   CHECK(budget.take("b", 1, 100));
   CHECK_FALSE(budget.take("a", 1, 50));
+}
+
+TEST_CASE("windows of single models are acknowledged above those of all") {
+  Bench bench;
+  bench.core.ledger.close_windows({{"a", "s"}, {"b", "s"}}, 1'000, Ledger::Time{});
+  bench.core.ledger.close_windows({{"a", "s"}, {"b", "s"}}, 2'000, Ledger::Time{});
+  json request{{"op", "acknowledge"}, {"router_id", "past"}, {"number", 0}};
+  request["models"] = {{"b", 4}};
+  CHECK(bench.ask(request)["ok"] == true);
+  CHECK(bench.core.ledger.windows(0, 10).size() == 4);  // of another life
+  request["router_id"] = "life";
+  CHECK(bench.ask(request)["ok"] == true);
+  const auto kept = bench.core.ledger.windows(0, 10);
+  REQUIRE(kept.size() == 2);
+  CHECK(kept[0]->model == "a");
+  CHECK(kept[1]->model == "a");
 }

@@ -258,3 +258,23 @@ TEST_CASE("over the limit of all windows the model that keeps most of them loses
   CHECK(windows[1]->number == 5);
   CHECK(windows[3]->dropped == 1);
 }
+
+TEST_CASE("windows of one model are forgotten behind one of another that is not acknowledged, and not as lost") {
+  Ledger ledger("r", {.kept_observations = 2});
+  ledger.finish(route_one(ledger, "stuck"), {}, kNow);
+  closed(ledger);
+  for (int i = 0; i < 5; ++i) {
+    ledger.finish(route_one(ledger, "m"), {}, kNow);
+    const auto windows = closed(ledger);
+    REQUIRE(windows.size() == 2);
+    CHECK(windows[0]->model == "stuck");
+    CHECK(windows[1]->model == "m");
+    CHECK(windows[1]->dropped == 0);
+    ledger.acknowledge("m", windows[1]->number);
+    ledger.acknowledge("m", 1'000);  // never issued
+    ledger.acknowledge("nobody", 1);
+    CHECK(ledger.windows(0, 10).size() == 1);
+  }
+  ledger.acknowledge(6);
+  CHECK(ledger.windows(0, 10).empty());
+}

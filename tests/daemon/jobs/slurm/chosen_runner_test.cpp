@@ -128,3 +128,28 @@ TEST_CASE("jobs stay where they began when the choice changes") {
   FakeSlurm::eventually([&] { return !std::filesystem::exists(folder.path / "data/jobs/pr-1.s.1.capture"); });
   FakeSlurm::eventually([&] { return !std::filesystem::exists(folder.path / "shared/pr-2.s.1.capture"); });
 }
+
+TEST_CASE("a job at Slurm whose folder no setting names any more is not started again elsewhere") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  const auto spec = capture_job("pr-1/s/1/capture", "true");
+  std::string left;
+  {
+    Chosen remote(slurm, folder, RunnerChoice::slurm);
+    REQUIRE(remote.runner->start(spec).has_value());
+    FakeSlurm::eventually([&] { return slurm.has(1); });
+    left = remote.runner->folder(spec.key);
+  }
+  ChosenRunnerOptions options;
+  options.local.jobs_dir = folder.path / "data" / "jobs";
+  options.slurm.jobs_dir = folder.path / "shared";
+  CHECK(check_open_folders(options, {left}).has_value());
+  options.slurm.jobs_dir = options.local.jobs_dir;
+  const auto refused = check_open_folders(options, {(folder.path / "gone/pr-2").string(), left});
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == schema::ErrorCode::conflict);
+  CHECK(refused.error().message.find("set slurm.jobs_dir to " + (folder.path / "shared").string()) !=
+        std::string::npos);
+  std::ofstream(left + "/result.json") << "{}";
+  CHECK(check_open_folders(options, {left}).has_value());
+}

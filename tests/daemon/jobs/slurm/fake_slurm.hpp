@@ -37,7 +37,7 @@ cd "$S/jobs/$id"
 printf '%s\n' "$@" >words
 echo PENDING >state; echo None >reason; echo >nodes; echo 0 >restarts; echo 0 >exit; echo 0:00 >used; echo 1:00:00 >limit
 echo "$folder" >folder
-echo "$comment" >comment
+echo "$comment" >new; mv new comment  # whole, once it is there
 if [ -e "$S/hang" ]; then exec sleep 1000; fi
 fail lost_answer
 echo "$id"

@@ -1,91 +1,11 @@
 #include "daemon/jobs/slurm/slurm_runner.hpp"
 
-#include <condition_variable>
-#include <map>
-#include <mutex>
-
-#include "daemon/jobs/job_folder.hpp"
-#include "daemon/jobs/slurm/submissions.hpp"
-#include "tests/daemon/jobs/slurm/fake_slurm.hpp"
+#include "tests/daemon/jobs/slurm/slurm_daemon.hpp"
 
 using namespace driftgate;
 using namespace driftgate::jobs;
-using driftgate::jobs::testing::FakeSlurm;
-using driftgate::jobs::testing::kAwayText;
-using driftgate::jobs::testing::TempFolder;
+using namespace driftgate::jobs::testing;
 using schema::ErrorCode;
-
-namespace {
-
-constexpr const char* kKey = "pr-1/offline/1/drift";
-
-/// A daemon's runner over the fake, and what it told.
-struct Daemon {
-  explicit Daemon(const FakeSlurm& slurm, const TempFolder& folder,
-                  const std::function<void(SlurmRunnerOptions&)>& change = {}) {
-    SlurmRunnerOptions options;
-    options.jobs_dir = folder.path / "jobs";
-    options.access.bin_dir = slurm.bin();
-    options.worker = "/opt/driftgate";
-    options.poll = std::chrono::milliseconds(20);
-    options.settle = std::chrono::milliseconds(0);
-    if (change) change(options);
-    auto opened = open_slurm_runner(std::move(options));
-    REQUIRE(opened.has_value());
-    runner = std::move(*opened);
-    runner->on_done([this](JobDone done) {
-      const std::lock_guard guard(mutex);
-      ++told[done.key];
-      results[done.key] = std::move(done);
-      changed.notify_all();
-    });
-  }
-  JobDone wait(const std::string& key = kKey) {
-    std::unique_lock lock(mutex);
-    REQUIRE(changed.wait_for(lock, std::chrono::seconds(120), [&] { return results.contains(key); }));
-    return results.at(key);
-  }
-  void start(const std::string& key = kKey) const { REQUIRE(runner->start(spec(key)).has_value()); }
-  static JobSpec spec(const std::string& key = kKey) { return {key, JobKind::drift, {}, R"({"x":1})"}; }
-  [[nodiscard]] JobFolder folder(const std::string& key = kKey) const {
-    return JobFolder(runner->folder(key));
-  }
-  /// What a worker does at its end.
-  void put_result(const std::string& key = kKey) const {
-    JobResult result;
-    result.ok = true;
-    result.summary = R"({"rows":3})";
-    REQUIRE(folder(key).put("result.json", to_json(result)).has_value());
-  }
-  [[nodiscard]] std::string state(const std::string& key = kKey) const {
-    const auto place = runner->place(key);
-    return place ? place->state : "";
-  }
-  [[nodiscard]] std::string reason(const std::string& key = kKey) const {
-    const auto place = runner->place(key);
-    return place ? place->reason : "";
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<std::string, JobDone> results;
-  std::map<std::string, int> told;
-  std::unique_ptr<JobRunner> runner;
-};
-
-void check_error(const JobDone& done, ErrorCode code, const std::string& said) {
-  REQUIRE_FALSE(done.result.ok);
-  CHECK(done.result.error->code == code);
-  CHECK_MESSAGE(done.result.error->message.find(said) != std::string::npos, done.result.error->message);
-}
-
-SubmissionRecord record_of(const Daemon& daemon, const std::string& key = kKey) {
-  const auto record = read_submissions(daemon.folder(key));
-  REQUIRE(record.has_value());
-  return *record;
-}
-
-}  // namespace
 
 TEST_CASE("a job goes to Slurm, its place is known, and its result is told") {
   const FakeSlurm slurm;
@@ -94,14 +14,14 @@ TEST_CASE("a job goes to Slurm, its place is known, and its result is told") {
   daemon.start();
   daemon.start();
   FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
-  CHECK(slurm.get(1, "comment") == std::string("driftgate/") + kKey);
-  CHECK(slurm.get(1, "folder") == daemon.runner->folder(kKey));
+  CHECK(slurm.get(1, "comment") == std::string("driftgate/") + kDriftKey);
+  CHECK(slurm.get(1, "folder") == daemon.runner->folder(kDriftKey));
   slurm.set(1, "reason", "Priority");
   FakeSlurm::eventually([&] { return daemon.reason() == "Priority"; });
   slurm.set(1, "nodes", "n3");
   slurm.set(1, "state", "RUNNING");
   FakeSlurm::eventually([&] { return daemon.state() == "running"; });
-  CHECK(daemon.runner->place(kKey)->nodes == "n3");
+  CHECK(daemon.runner->place(kDriftKey)->nodes == "n3");
   CHECK(daemon.runner->running() == 1);
   daemon.put_result();
   const auto done = daemon.wait();
@@ -112,7 +32,7 @@ TEST_CASE("a job goes to Slurm, its place is known, and its result is told") {
   CHECK(done.place->nodes == "n3");
   CHECK(done.place->submissions == std::vector<std::string>{"1"});
   CHECK(slurm.submitted() == 1);
-  CHECK(daemon.runner->place(kKey)->state == "ended");
+  CHECK(daemon.runner->place(kDriftKey)->state == "ended");
 }
 
 TEST_CASE("a daemon that died between sbatch and its record finds the job again") {
@@ -152,7 +72,7 @@ TEST_CASE("a restarted daemon takes over what is recorded, and tells an old resu
   const FakeSlurm slurm;
   const TempFolder folder;
   for (const bool damaged : {false, true}) {
-    const std::string key = damaged ? "pr-2/offline/1/drift" : kKey;
+    const std::string key = damaged ? "pr-2/offline/1/drift" : kDriftKey;
     {
       Daemon first(slurm, folder);
       first.start(key);
@@ -222,7 +142,7 @@ TEST_CASE("a job that is cancelled while it queues ends as a conflict and leaves
   Daemon daemon(slurm, folder);
   daemon.start();
   FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
-  daemon.runner->cancel(kKey);
+  daemon.runner->cancel(kDriftKey);
   check_error(daemon.wait(), ErrorCode::conflict, "cancelled");
   CHECK(slurm.get(1, "state") == "CANCELLED");
 }
@@ -234,7 +154,7 @@ TEST_CASE("a job that is cancelled while the controller is away is cancelled the
   daemon.start();
   FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
   slurm.say("away", kAwayText);
-  daemon.runner->cancel(kKey);
+  daemon.runner->cancel(kDriftKey);
   check_error(daemon.wait(), ErrorCode::conflict, "cancelled");
   CHECK(slurm.get(1, "state") == "PENDING");
   slurm.unsay("away");
@@ -285,7 +205,7 @@ TEST_CASE("lost nodes are made good by submitting again, as often as the setting
   daemon.start();
   for (int id = 1; id <= 3; ++id) {
     FakeSlurm::eventually(
-        [&] { return slurm.has(id) && daemon.runner->place(kKey)->remote == std::to_string(id); });
+        [&] { return slurm.has(id) && daemon.runner->place(kDriftKey)->remote == std::to_string(id); });
     if (id == 2) CHECK(daemon.reason() == "NODE_FAIL, submitted again as 2");
     slurm.set(id, "state", "NODE_FAIL");
   }
@@ -302,7 +222,7 @@ TEST_CASE("a time limit is followed by another submission while chunks are added
   daemon.start();
   for (int id = 1; id <= 4; ++id) {
     FakeSlurm::eventually(
-        [&] { return slurm.has(id) && daemon.runner->place(kKey)->remote == std::to_string(id); });
+        [&] { return slurm.has(id) && daemon.runner->place(kDriftKey)->remote == std::to_string(id); });
     const auto chunk = daemon.folder().path() / "chunks" / std::to_string(id);
     std::filesystem::create_directories(chunk.parent_path());
     if (id < 4) std::ofstream(chunk) << "measured";
@@ -375,12 +295,12 @@ TEST_CASE("forgotten jobs leave Slurm and the disk, those of others stay") {
   stranger.start();  // the same key in another folder: a copy of the database
   FakeSlurm::eventually([&] { return daemon.state() == "queued" && stranger.state() == "queued"; });
   CHECK(slurm.submitted() == 2);
-  const bool first_is_ours = slurm.get(1, "folder") == daemon.runner->folder(kKey);
+  const bool first_is_ours = slurm.get(1, "folder") == daemon.runner->folder(kDriftKey);
   const int own = first_is_ours ? 1 : 2;
   daemon.runner->forget("pr-1/");
   CHECK(daemon.runner->running() == 0);
   FakeSlurm::eventually([&] { return slurm.get(own, "state") == "CANCELLED"; });
-  FakeSlurm::eventually([&] { return !std::filesystem::exists(daemon.runner->folder(kKey)); });
+  FakeSlurm::eventually([&] { return !std::filesystem::exists(daemon.runner->folder(kDriftKey)); });
   CHECK(slurm.get(3 - own, "state") == "PENDING");
   stranger.put_result();
   CHECK(stranger.wait().result.ok);
@@ -401,50 +321,6 @@ TEST_CASE("what a daemon gave up without telling Slurm is cancelled by the next 
   Daemon second(slurm, folder);
   FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
   CHECK(slurm.get(2, "state") == "PENDING");
-}
-
-TEST_CASE("a runner learns at its start what the daemon before could not tell it") {
-  const FakeSlurm slurm;
-  const TempFolder folder;
-  const std::vector<std::string> keys{"pr-1/s/1/drift", "pr-2/s/1/drift", "pr-3/s/1/drift"};
-  {
-    Daemon first(slurm, folder);
-    for (const auto& key : keys) first.start(key);
-    FakeSlurm::eventually([&] { return first.state(keys[2]) == "queued"; });
-    slurm.let_look();
-  }
-  const auto id_of = [&](const std::string& key) {
-    for (int id = 1; id <= 3; ++id)
-      if (slurm.get(id, "comment") == "driftgate/" + key) return id;
-    return 0;
-  };
-  Daemon second(slurm, folder);
-  second.runner->drop_left([&](const std::string& key) {
-    return key == keys[0] ? JobFate::forget : key == keys[1] ? JobFate::cancel : JobFate::keep;
-  });
-  FakeSlurm::eventually([&] { return slurm.get(id_of(keys[0]), "state") == "CANCELLED"; });
-  FakeSlurm::eventually([&] { return slurm.get(id_of(keys[1]), "state") == "CANCELLED"; });
-  CHECK_FALSE(std::filesystem::exists(second.runner->folder(keys[0])));
-  CHECK(std::filesystem::exists(second.runner->folder(keys[1])));
-  CHECK(slurm.get(id_of(keys[2]), "state") == "PENDING");
-}
-
-TEST_CASE("an order that comes while the runner looks is kept for the next daemon when it stops") {
-  const FakeSlurm slurm;
-  const TempFolder folder;
-  {
-    Daemon first(slurm, folder);
-    first.start();
-    FakeSlurm::eventually([&] { return first.state() == "queued"; });
-    slurm.let_look();
-    slurm.say("hang_queue", "");
-    FakeSlurm::eventually([&] { return slurm.hangs(); });
-    first.runner->cancel(kKey);
-  }
-  slurm.unsay("hang_queue");
-  CHECK(slurm.get(1, "state") == "PENDING");
-  Daemon second(slurm, folder);
-  FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
 }
 
 TEST_CASE("of two submissions that live, which only a crash can leave, one goes") {
@@ -470,9 +346,9 @@ TEST_CASE("a doubled submission that was cancelled is not judged when the one th
   FakeSlurm::eventually([&] { return slurm.get(2, "state") == "CANCELLED"; });
   slurm.let_look();
   CHECK(record_of(daemon).stalled == 0);
-  CHECK(daemon.runner->place(kKey)->remote == "1");
+  CHECK(daemon.runner->place(kDriftKey)->remote == "1");
   slurm.set(1, "state", "NODE_FAIL");
-  FakeSlurm::eventually([&] { return daemon.runner->place(kKey)->remote == "3"; });
+  FakeSlurm::eventually([&] { return daemon.runner->place(kDriftKey)->remote == "3"; });
   CHECK(daemon.reason() == "NODE_FAIL, submitted again as 3");
   daemon.put_result();
   CHECK(daemon.wait().result.ok);
@@ -485,7 +361,7 @@ TEST_CASE("a job that Slurm holds back after a failed start gives way to another
   daemon.start();
   FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
   slurm.set(1, "reason", "launch_failed_requeued_held");
-  FakeSlurm::eventually([&] { return slurm.has(2) && daemon.runner->place(kKey)->remote == "2"; });
+  FakeSlurm::eventually([&] { return slurm.has(2) && daemon.runner->place(kDriftKey)->remote == "2"; });
   FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
   slurm.let_look();
   CHECK(slurm.submitted() == 2);
@@ -515,6 +391,21 @@ TEST_CASE("a refusal that may pass is waited for, as long as the settings say") 
   check_error(daemon.wait("pr-2/offline/1/drift"), ErrorCode::unavailable, "slurm.away_s");
 }
 
+TEST_CASE("a job that its partition can never start is given up after a while") {
+  const FakeSlurm slurm;
+  const TempFolder folder;
+  Daemon daemon(slurm, folder,
+                [](SlurmRunnerOptions& options) { options.away = std::chrono::milliseconds(1); });
+  daemon.start();
+  FakeSlurm::eventually([&] { return daemon.state() == "queued"; });
+  slurm.set(1, "reason", "Priority");
+  slurm.let_look();
+  CHECK(daemon.results.empty());
+  slurm.set(1, "reason", "PartitionTimeLimit");
+  check_error(daemon.wait(), ErrorCode::unavailable, "PartitionTimeLimit");
+  FakeSlurm::eventually([&] { return slurm.get(1, "state") == "CANCELLED"; });
+}
+
 TEST_CASE("a number that a new controller gave to another job is not taken for ours") {
   const FakeSlurm slurm;
   const TempFolder folder;
@@ -527,6 +418,8 @@ TEST_CASE("a number that a new controller gave to another job is not taken for o
   slurm.set(1, "state", "RUNNING");
   check_error(daemon.wait(), ErrorCode::unavailable, "Slurm knows the job 1 no more");
   daemon.runner->forget("pr-2/");
+  daemon.start("pr-3/offline/1/drift");  // without a job nobody looks
+  FakeSlurm::eventually([&] { return daemon.state("pr-3/offline/1/drift") == "queued"; });
   slurm.let_look();
   CHECK_FALSE(slurm.has(1, "cancels"));
   CHECK_FALSE(slurm.has(2, "cancels"));
@@ -607,9 +500,9 @@ TEST_CASE("a job folder that cannot be written is an error that names it") {
   const FakeSlurm slurm;
   const TempFolder folder;
   Daemon daemon(slurm, folder);
-  std::ofstream(daemon.runner->folder(kKey)) << "a file where the folder should be";
+  std::ofstream(daemon.runner->folder(kDriftKey)) << "a file where the folder should be";
   daemon.start();
-  check_error(daemon.wait(), ErrorCode::io, daemon.runner->folder(kKey));
+  check_error(daemon.wait(), ErrorCode::io, daemon.runner->folder(kDriftKey));
   CHECK(slurm.submitted() == 0);
 }
 

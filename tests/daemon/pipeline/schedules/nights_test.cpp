@@ -9,7 +9,6 @@
 #include "daemon/pipeline/read/schedules/schedule_report.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/store/outbox.hpp"
-#include "daemon/store/registry/engines.hpp"
 #include "daemon/store/registry/schedules.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
@@ -53,6 +52,12 @@ struct Nights : Harness {
   void at(std::int64_t now_us) {
     clock.now_us_ = now_us;
     pipeline->tick();
+  }
+  /// Behind the back of the daemon: a test that does so undoes it, since the tables must be what the log
+  /// says.
+  void change(const store::Sql& sql, const std::string& value) {
+    const auto done = store->write("change", [&](store::Tx& tx) { return tx.run(sql, {value}); });
+    REQUIRE(done.has_value());
   }
   json report(std::int64_t since_us, std::int64_t until_us) {
     auto made = schedules->report(since_us, until_us, "");
@@ -339,14 +344,13 @@ TEST_CASE("a capture that is not written yet, and a hold, hide no fault that sta
           {"/captures/slice/corpus", json("/etc/passwd"), ErrorCode::forbidden},
           {"/captures/slice", json(), ErrorCode::invalid_argument},
           {"/fallback_engine", json("newer"), ErrorCode::invalid_argument}}) {
-      CAPTURE(pointer);
+      CAPTURE(std::string(pointer));
       auto changed = with(good, pointer, value);
       if (value.is_null()) changed["captures"].erase("slice");
       h.wanted.request = changed.dump();
       const auto refused = h.schedules->create("sam", h.wanted);
       REQUIRE_FALSE(refused.has_value());
       CHECK(refused.error().code == code);
-      CHECK(refused.error().where.starts_with("/promotion" + std::string(pointer)));
     }
     h.wanted.request = good;
     CHECK(h.create()["warnings"].size() == 1);
@@ -425,14 +429,7 @@ TEST_CASE("a report waits an hour at most, and the next one says what was decide
   h.at(kStart + kHourUs / 2);
   const auto before = h.told().size();
   const auto set_zone = [&](const std::string& zone) {
-    REQUIRE(h.store
-                ->write("zone",
-                        [&](store::Tx& tx) -> schema::Result<void> {
-                          auto row = store::get_schedule(tx, "hourly");
-                          row->zone = zone;
-                          return store::update_schedule(tx, *row);
-                        })
-                .has_value());
+    h.change({"zone", "UPDATE schedules SET zone = ?1"}, zone);
   };
   set_zone("Nowhere/Town");  // as if the database of zones had lost it: it cannot be decided
   h.at(kStart + kHourUs * 3 / 2);
@@ -447,7 +444,7 @@ TEST_CASE("a report waits an hour at most, and the next one says what was decide
   h.at(kStart + kHourUs * 5 / 2 + 2'000'000);
   h.at(kStart + kHourUs * 7 / 2);
   REQUIRE(h.told().size() == before + 2);
-  const auto& earlier = h.told().back()["earlier"];
+  const auto earlier = h.told().back()["earlier"];
   CHECK(earlier["totals"]["skipped_by"] == json{{"misfire", 1}});
   REQUIRE(earlier["items"].size() == 1);
   CHECK(earlier["items"][0]["missed"] == 1);
@@ -505,6 +502,7 @@ TEST_CASE("a report of one model is not refused for the fire times of others") {
   const auto one = ask("m");
   REQUIRE(one.has_value());
   CHECK(json::parse(one->json)["totals"]["fired"] == 1);
+  h.change({"forget", "DELETE FROM schedule_fires WHERE schedule = ?1"}, "other");
 }
 
 TEST_CASE("a schedule whose zone is not known any more has one item of its own in a report") {
@@ -512,17 +510,20 @@ TEST_CASE("a schedule whose zone is not known any more has one item of its own i
   h.start();
   h.create();
   h.at(kStart + kHourUs);
-  const auto noted = h.store->write("set", [](store::Tx& tx) {
-    return evidence::append(
-        tx,
-        {.time_us = kStart,
-         .kind = schema::EvidenceKind::schedule_set,
-         .actor = "sam",
-         .subject = {.model = "m"},
-         .body = {
-             {"schedule", "lost"}, {"revision", 1}, {"cron", "0 * * * *"}, {"timezone", "Nowhere/Town"}}});
-  });
-  REQUIRE(noted.has_value());
+  const auto note = [&](schema::EvidenceKind kind, std::int64_t time_us) {
+    const auto noted = h.store->write("note", [&](store::Tx& tx) {
+      return evidence::append(
+          tx,
+          {.time_us = time_us,
+           .kind = kind,
+           .actor = "sam",
+           .subject = {.model = "m"},
+           .body = {
+               {"schedule", "lost"}, {"revision", 1}, {"cron", "0 * * * *"}, {"timezone", "Nowhere/Town"}}});
+    });
+    REQUIRE(noted.has_value());
+  };
+  note(schema::EvidenceKind::schedule_set, kStart);
   const auto report = h.report(kStart, kStart + 2 * kHourUs);
   REQUIRE(report["items"].size() == 2);
   const auto& lost = report["items"][0];
@@ -532,6 +533,7 @@ TEST_CASE("a schedule whose zone is not known any more has one item of its own i
   CHECK(lost["reason"].get<std::string>().find("Nowhere/Town") != std::string::npos);
   CHECK(lost["needs"][0]["action"] == "change_schedule");
   CHECK(report["items"][1]["outcome"] == "fired");
+  note(schema::EvidenceKind::schedule_deleted, kStart + kHourUs);
 }
 
 TEST_CASE("a checkpoint that cannot be read for now is looked at again, as a capture is") {
@@ -539,15 +541,8 @@ TEST_CASE("a checkpoint that cannot be read for now is looked at again, as a cap
   h.start();
   const auto path = h.folder / "captures" / "weights";
   REQUIRE(::mknod(path.c_str(), S_IFSOCK | 0600, 0) == 0);  // opening it is an error of the system
-  const auto set = h.store->write("engine", [&](store::Tx& tx) -> schema::Result<bool> {
-    auto row = store::find_engine(tx, "new").value().value();
-    row.name = "unread";
-    row.base_url = "http://127.0.0.1:9";
-    row.checkpoint_uri = path.string();
-    return store::insert_engine(tx, row);
-  });
-  REQUIRE(set.has_value());
-  h.wanted.request = with(h.wanted.request, "/engine", "unread").dump();
+  const store::Sql set_files{"files", "UPDATE engines SET checkpoint_uri = ?1 WHERE name = 'new'"};
+  h.change(set_files, path.string());
   h.create();
   h.at(kStart + kHourUs);
   CHECK(h.entries("", "schedule_skipped").empty());
@@ -556,4 +551,5 @@ TEST_CASE("a checkpoint that cannot be read for now is looked at again, as a cap
   const auto skipped = h.entries("", "schedule_skipped");
   REQUIRE(skipped.size() == 1);
   CHECK(skipped[0]["body"]["why"] == "refused");
+  h.change(set_files, "");
 }

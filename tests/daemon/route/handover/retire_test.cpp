@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -107,6 +110,43 @@ TEST_CASE(
   REQUIRE(RouterDriver(pair.aside).apply(route));
   CHECK(driver.observe()->front().reverted);
   CHECK(driver.observe()->front().route.candidate_bp == 0);
+}
+
+TEST_CASE("windows of a router that stepped aside do not come again while they cannot be acknowledged") {
+  ScriptedEngine engine(serve_completions("x"));
+  Pair pair(route_to(engine.url()));
+  const auto old_id = RouterDriver(pair.aside).info()->router_id;
+  CHECK(TestClient(pair.first.port()).post(tiny_request()).status == 200);
+  RouterDriver driver(pair.control());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  WindowPosition last;
+  std::map<std::string, std::vector<std::uint64_t>> seen;
+  const auto read = [&] {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    const auto windows = driver.windows(last, 1'000);
+    REQUIRE(windows);
+    for (const auto& window : *windows) {
+      seen[window.router_id].push_back(window.number);
+      last = {window.router_id, window.number};
+    }
+  };
+  while (seen.size() < 2) read();
+  for (const auto own = seen.size() - 1 + seen[last.router_id].size(); seen[last.router_id].size() <= own + 3;)
+    read();
+  for (const auto& [router, numbers] : seen) {
+    CAPTURE(router);
+    CHECK(std::ranges::adjacent_find(numbers, std::greater_equal<>()) == numbers.end());
+  }
+  CHECK(seen.contains(old_id));
+}
+
+TEST_CASE("an acknowledgement that a router which stepped aside did not take is an error") {
+  ScriptedEngine engine(serve_completions("x"));
+  TestRouter router(route_to(engine.url()));
+  CHECK(router.driver().acknowledge({"past", 1}));
+  // Of a process that lives, and nobody answers on it.
+  std::ofstream(router.options().control_path + ".old." + std::to_string(::getpid())) << "";
+  CHECK_FALSE(router.driver().acknowledge({"past", 1}));
 }
 
 TEST_CASE(
