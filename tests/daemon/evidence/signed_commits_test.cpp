@@ -319,8 +319,8 @@ TEST_CASE("an upgrade that was interrupted while the log was indexed is incomple
   for (const int left : {0, 1}) {
     CAPTURE(left);
     const auto blocks = std::to_string(left);
-    change(dir.path(), "DELETE FROM index_places WHERE block >= " + blocks +
-                           "; DELETE FROM index_nodes WHERE block >= " + blocks);
+    change_database(dir.path(), "DELETE FROM index_places WHERE block >= " + blocks +
+                                    "; DELETE FROM index_nodes WHERE block >= " + blocks);
     const auto report = verified(dir.path());
     CHECK(report.result == BundleResult::incomplete);
     CHECK_MESSAGE(has(text_of(report), "the index of the log: it covers " +
@@ -330,8 +330,8 @@ TEST_CASE("an upgrade that was interrupted while the log was indexed is incomple
     must(index_log(*open_store(dir.path())));  // as at a start
     CHECK_MESSAGE(verified(dir.path()).result == BundleResult::ok, text_of(verified(dir.path())));
   }
-  change(dir.path(),
-         "DELETE FROM index_places WHERE block >= 1; DELETE FROM index_nodes WHERE block >= 1;"
-         "UPDATE index_nodes SET max_us = 5 WHERE block = 0");
+  change_database(dir.path(),
+                  "DELETE FROM index_places WHERE block >= 1; DELETE FROM index_nodes WHERE block >= 1;"
+                  "UPDATE index_nodes SET max_us = 5 WHERE block = 0");
   CHECK(verified(dir.path()).result == BundleResult::tampered);  // what is there must be right
 }
