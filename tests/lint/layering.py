@@ -20,8 +20,9 @@ DAEMON = {
     "schedule": set(),
     "pipeline": {"schedule", "net", "store", "evidence", "auth", "notify", "route", "jobs"},
     "api": {"schedule", "net", "web", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline"},
-    "cli": {"net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api"},
-    "app": {"net", "web", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api", "cli"},
+    "drift": set(),
+    "cli": {"drift", "net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api"},
+    "app": {"net", "web", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api", "drift", "cli"},
 }
 # Library headers and the folders that own them: only their .cpp files include them.
 OWNED = {

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "daemon/cli/contract/contract_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/service/command.hpp"
+#include "daemon/drift/contract_file.hpp"
 #include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/net/url.hpp"
 #include "daemon/pipeline/requests/ability_gaps.hpp"
@@ -69,7 +69,7 @@ int contract_lint(const std::vector<std::string>& files, bool json) {
   int status = kExitOk;
   auto reports = nlohmann::json::array();
   for (const std::string& file : files) {
-    const auto text = read_contract_text(file);
+    const auto text = drift::read_contract_text(file);
     if (!text) {
       status = report_offline(text.error());
       continue;
@@ -139,7 +139,7 @@ void add_explain_options(CLI::App& sub, ExplainArgs& into) {
 }
 
 int contract_explain(const ExplainArgs& args, const ConnectionArgs& connection) {
-  const auto text = read_contract_text(args.file);
+  const auto text = drift::read_contract_text(args.file);
   if (!text) return report_offline(text.error());
   const schema::ContractReport report = schema::parse_contract(*text, args.file);
   if (!report.contract) {

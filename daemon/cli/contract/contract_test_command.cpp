@@ -81,7 +81,7 @@ struct Case {
 
 /// The combined verdict of the two stages that decide on captures, for one capture of K_inf. Clauses that
 /// only traffic can decide play no part.
-Result<Case> judge(const Inputs& bench, const gpu::Capture& inf, std::string name, bool good) {
+Result<Case> judge(const drift::Inputs& bench, const gpu::Capture& inf, std::string name, bool good) {
   const auto table = TRY(gpu::measure_with_bits(bench.train, inf, bench.slices(), bench.options(),
                                                 stages::required_bits(*bench.contract)));
   stages::StageInputs inputs;
@@ -100,7 +100,7 @@ Result<Case> judge(const Inputs& bench, const gpu::Capture& inf, std::string nam
 
 /// The slice that corrupted-slice corrupts: as asked, else the first critical one, else the smallest value of
 /// a declared dimension that reaches min_sequences.
-Result<schema::SliceWhere> slice_to_corrupt(const Inputs& bench, const std::string& asked) {
+Result<schema::SliceWhere> slice_to_corrupt(const drift::Inputs& bench, const std::string& asked) {
   if (!asked.empty()) {
     auto where = stages::parse_slice(asked);
     if (where.empty()) {
@@ -124,7 +124,7 @@ Result<schema::SliceWhere> slice_to_corrupt(const Inputs& bench, const std::stri
   return smallest == sizes.end() ? schema::SliceWhere{} : smallest->first;
 }
 
-Result<std::vector<Case>> known_cases(const Inputs& bench, const ContractTestArgs& args) {
+Result<std::vector<Case>> known_cases(const drift::Inputs& bench, const ContractTestArgs& args) {
   std::vector<Case> cases;
   const auto add = [&](const std::string& path, std::string name, bool good) -> Result<void> {
     const auto capture = TRY(gpu::Capture::open(path));
@@ -147,8 +147,8 @@ Result<std::vector<Case>> known_cases(const Inputs& bench, const ContractTestArg
   return cases;
 }
 
-Result<void> injected_cases(const Inputs& bench, const ContractTestArgs& args, std::vector<Case>& cases,
-                            std::vector<std::string>& notes) {
+Result<void> injected_cases(const drift::Inputs& bench, const ContractTestArgs& args,
+                            std::vector<Case>& cases, std::vector<std::string>& notes) {
   const auto where = TRY(slice_to_corrupt(bench, args.slice));
   const auto folder = TRY(WorkFolder::make(args.work_dir));
   const auto path = folder.path() / "faulty.safetensors";
@@ -218,7 +218,7 @@ std::string matrix_json(const std::vector<Case>& cases, const std::vector<std::s
 }  // namespace
 
 int contract_test(const ContractTestArgs& args) {
-  const auto bench = open_inputs(args);
+  const auto bench = drift::open_inputs(args);
   if (!bench) return report_offline(bench.error());
   auto cases = known_cases(*bench, args);
   if (!cases) return report_offline(cases.error());

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "daemon/cli/contract/contract_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output_files.hpp"
+#include "daemon/drift/contract_file.hpp"
 #include "gpu/drift.hpp"
 #include "schema/contract/contract_diff.hpp"
 #include "stages/suggest.hpp"
@@ -15,7 +15,7 @@ namespace {
 using schema::Result;
 
 Result<std::string> suggestion(const SuggestArgs& args) {
-  const auto opened = TRY(open_inputs(args));
+  const auto opened = TRY(drift::open_inputs(args));
   const auto table = TRY(gpu::measure(opened.train, opened.inf, opened.slices(), {}));
   stages::SuggestInputs inputs;
   inputs.table = &table;
@@ -30,9 +30,9 @@ Result<std::string> suggestion(const SuggestArgs& args) {
 }  // namespace
 
 int contract_diff_command(const std::string& before, const std::string& after, bool json) {
-  const auto old_contract = read_contract_file(before);
+  const auto old_contract = drift::read_contract_file(before);
   if (!old_contract) return report(old_contract.error());
-  const auto new_contract = read_contract_file(after);
+  const auto new_contract = drift::read_contract_file(after);
   if (!new_contract) return report(new_contract.error());
   const auto changes = schema::contract_diff(*old_contract, *new_contract);
   fmt::print("{}", json ? schema::to_json(changes) + "\n" : schema::to_text(changes));
@@ -40,7 +40,7 @@ int contract_diff_command(const std::string& before, const std::string& after, b
 }
 
 int contract_suggest(const SuggestArgs& args) {
-  auto writable = check_outputs({{"--out", args.out == "-" ? "" : args.out}}, paths_of(args));
+  auto writable = check_outputs({{"--out", args.out == "-" ? "" : args.out}}, drift::paths_of(args));
   if (!writable) return report_offline(writable.error());
   const auto text = suggestion(args);
   if (!text) return report_offline(text.error());

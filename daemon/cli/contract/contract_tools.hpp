@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cli/drift/inputs.hpp"
+#include "daemon/drift/inputs.hpp"
 
 namespace driftgate::cli {
 
@@ -11,7 +11,7 @@ namespace driftgate::cli {
 /// 1 some, 4 a contract has faults, 74 unreadable.
 [[nodiscard]] int contract_diff_command(const std::string& before, const std::string& after, bool json);
 
-struct SuggestArgs : InputArgs {
+struct SuggestArgs : drift::InputArgs {
   std::string name = "suggested";
   double headroom = 2;
   std::string out;  ///< file for the YAML; empty: standard output
@@ -19,7 +19,7 @@ struct SuggestArgs : InputArgs {
 /// `driftgate contract suggest`: limits from captures, as YAML to review. Exit status: 0, 4, 64, 74.
 [[nodiscard]] int contract_suggest(const SuggestArgs& args);
 
-struct ContractTestArgs : InputArgs {
+struct ContractTestArgs : drift::InputArgs {
   std::vector<std::string> good;    ///< further captures of K_inf that must pass
   std::vector<std::string> faults;  ///< "NAME=CAPTURE": captures of a broken K_inf that must not
   std::string slice;                ///< "language=de": what corrupted-slice corrupts; empty: chosen

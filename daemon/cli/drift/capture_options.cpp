@@ -5,7 +5,7 @@
 namespace driftgate::cli {
 namespace {
 
-void add_capture_options(CLI::App& sub, InputArgs& into, const std::string& inf_text) {
+void add_capture_options(CLI::App& sub, drift::InputArgs& into, const std::string& inf_text) {
   sub.add_option("--train", into.train, "Capture of K_train")->required();
   sub.add_option("--inf", into.inf, inf_text)->required();
   sub.add_option("--corpus", into.corpus, "Sequences with their slices, JSON Lines");
@@ -14,7 +14,7 @@ void add_capture_options(CLI::App& sub, InputArgs& into, const std::string& inf_
 
 }  // namespace
 
-void add_floor_options(CLI::App& sub, FloorArgs& into) {
+void add_floor_options(CLI::App& sub, drift::FloorArgs& into) {
   sub.add_option(
          "--floor-train", into.train,
          "Noise floor: the rows of K_train captured again with another batch size. If given twice, the two "

@@ -4,7 +4,7 @@
 
 #include "daemon/cli/commands.hpp"
 #include "daemon/cli/contract/contract_tools.hpp"
-#include "daemon/cli/drift/inputs.hpp"
+#include "daemon/drift/inputs.hpp"
 
 namespace CLI {
 class App;
@@ -13,7 +13,7 @@ class App;
 namespace driftgate::cli {
 
 /// `--floor-train` and `--floor-inf`, each once or twice.
-void add_floor_options(CLI::App& sub, FloorArgs& into);
+void add_floor_options(CLI::App& sub, drift::FloorArgs& into);
 /// `--numeric-train` and the like: the captures of one stage of a promotion.
 void add_stage_capture_options(CLI::App& sub, const std::string& stage, CaptureArgs& into);
 void add_suggest_options(CLI::App& sub, SuggestArgs& into);

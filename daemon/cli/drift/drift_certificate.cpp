@@ -55,10 +55,10 @@ Result<std::string> digest_of_file(const std::string& path) {
 
 }  // namespace
 
-Result<void> write_certificate(const DriftArgs& args, const DriftReport& report, const gpu::Capture& train,
-                               const gpu::Capture& inf) {
+Result<void> write_certificate(const DriftArgs& args, const drift::DriftReport& report,
+                               const gpu::Capture& train, const gpu::Capture& inf) {
   gpu::MeasurementTable table = *report.table;
-  TRY(add_digests(table, train, inf));
+  TRY(drift::add_digests(table, train, inf));
   stages::CertificateInputs inputs;
   inputs.table = &table;
   inputs.chains = &report.bounds;

@@ -2,37 +2,27 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <set>
 #include <utility>
 
 #include "daemon/cli/contract/shortened_input.hpp"
 #include "daemon/cli/drift/drift_certificate.hpp"
 #include "daemon/cli/drift/drift_progress.hpp"
 #include "daemon/cli/drift/drift_ranks.hpp"
-#include "daemon/cli/drift/drift_report.hpp"
 #include "daemon/cli/drift/drift_rows.hpp"
+#include "daemon/cli/drift/drift_text.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output_files.hpp"
+#include "daemon/drift/make_report.hpp"
 #include "gpu/drift.hpp"
 #include "stages/clauses/exact_test.hpp"
-#include "stages/offline_numeric.hpp"
-#include "stages/slices/slice_search.hpp"
-#include "stages/statistical_slice.hpp"
 
 namespace driftgate::cli {
 
 namespace {
 
-using schema::ErrorCode;
 using schema::Result;
-using schema::Verdict;
 
-constexpr std::uint64_t kSeed = 1;  // of the resamplings; recorded with each verdict
-constexpr double kAlphaWithoutContract = 0.05;
-constexpr std::size_t kMaxChains = 64;  // slices with bounds of their own, where no contract names any
-
-gpu::MeasureOptions options_of(const DriftArgs& args, const Inputs& inputs) {
+gpu::MeasureOptions options_of(const DriftArgs& args, const drift::Inputs& inputs) {
   gpu::MeasureOptions options = inputs.options();
   options.device = args.device;
   options.threads = args.threads;
@@ -43,7 +33,7 @@ gpu::MeasureOptions options_of(const DriftArgs& args, const Inputs& inputs) {
 }
 
 /// The table, at rank 0; nothing elsewhere.
-Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, const Inputs& inputs,
+Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, const drift::Inputs& inputs,
                                                      gpu::RankSession& ranks) {
   std::optional<RowsFile> rows;
   if (!args.rows_out.empty() && ranks.root()) {
@@ -66,131 +56,9 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
   return table;
 }
 
-std::vector<std::string> warnings_of(const DriftArgs& args, const Inputs& inputs) {
-  std::vector<std::string> out;
-  if (args.metrics == "core" && !gpu::is_partial(inputs.train.mode())) {
-    out.emplace_back(
-        "--metrics core: tv, js, hellinger2, chi2, entropies, logit_rms, topk_overlap and top1_margin were "
-        "not "
-        "measured, so clauses and bounds on them cannot be decided");
-  }
-  const auto compare = [&out](std::string_view side, const std::string& ref, const std::string& kernel) {
-    if (ref.empty() || ref == kernel) return;
-    out.push_back(
-        fmt::format("the contract names the {} kernel '{}' and the capture says '{}'", side, ref, kernel));
-  };
-  if (inputs.contract) {
-    compare("train", inputs.contract->train_kernel, inputs.train.identity().kernel);
-    compare("inf", inputs.contract->inf_kernel, inputs.inf.identity().kernel);
-  }
-  if (const std::string& filter = inputs.inf.identity().sampling_filter; filter != "none") {
-    out.push_back("the logits were captured after the sampling filter '" + filter +
-                  "': no bound holds for them");
-  }
-  if (!inputs.train.has_tokens())
-    out.emplace_back("the captures have no token_ids: there are no figures from target tokens");
-  return out;
-}
-
-schema::SliceRole role_of(const Inputs& inputs, const gpu::SliceAttributes& where) {
-  if (!inputs.contract) return schema::SliceRole::described;
-  const auto& critical = inputs.contract->slices.critical;
-  return std::ranges::find(critical, where) != critical.end() ? schema::SliceRole::critical
-                                                              : schema::SliceRole::monitored;
-}
-
-/// The floors over the corpus.
-std::vector<DriftFloor> floors_beside(const MeasuredFloors& measured) {
-  std::vector<DriftFloor> out;
-  for (const stages::FloorSide side : stages::kFloorSides) {
-    const gpu::MeasurementTable* table = measured.view().of(side).table;
-    if (table != nullptr)
-      out.push_back({side, table->train.kernel, table->nonfinite_rows, gpu::summarise(*table)});
-  }
-  return out;
-}
-
-/// The chains of the corpus and of the slices that the table describes.
-void add_chains(const gpu::MeasurementTable& table, DriftReport& report) {
-  std::vector<schema::SliceWhere> slices;
-  for (const gpu::SliceHistograms& slice : table.slices) {
-    if (!slice.where.empty()) slices.push_back(slice.where);
-  }
-  if (slices.size() > kMaxChains) {
-    report.bounds_note =
-        fmt::format("The certificate covers the first {} of {} slices.", kMaxChains, slices.size());
-    report.notes.push_back(report.bounds_note);
-    slices.resize(kMaxChains);
-  }
-  report.bounds = stages::bound_chains(table, {}, slices, report.alpha, report.seed);
-  stages::add_floor_values(report.bounds, report.floor_tables, {});
-}
-
-/// Decides the clauses that captures can decide and lists the others.
-void decide(const schema::Contract& contract, const gpu::MeasurementTable& table,
-            const stages::Floors& floors, DriftReport& report) {
-  stages::StageInputs inputs;
-  inputs.alpha = contract.confidence.alpha;  // a preview, not a stage: nothing is spent
-  inputs.seed = kSeed;
-  inputs.floors = floors;
-  auto numeric = stages::evaluate_offline_numeric(contract, table, inputs);
-  auto slices = stages::evaluate_statistical_slice(contract, table, inputs);
-  report.has_contract = true;
-  report.contract_name = contract.name;
-  report.contract_digest = contract.digest;
-  report.bounds = std::move(numeric.bounds);
-  report.ranking = std::move(slices.ranking);
-  for (auto* stage : {&numeric, &slices}) {
-    std::ranges::move(stage->clauses, std::back_inserter(report.verdicts));
-    std::ranges::move(stage->notes, std::back_inserter(report.notes));
-  }
-  report.verdict = report.verdicts.empty() ? Verdict::pass : schema::combine(report.verdicts);
-  const schema::StageSet captures =
-      schema::stage_bit(schema::Stage::offline_numeric) | schema::stage_bit(schema::Stage::statistical_slice);
-  for (const schema::Clause& clause : contract.clauses) {
-    if ((clause.stages & captures) == 0) report.not_evaluated.push_back(clause.address());
-  }
-}
-
-/// Adds every other slice, including those that the search found: their figures over all sequences, without
-/// quantiles, since no histogram of them was kept.
-void add_others(const gpu::MeasurementTable& table, const schema::Contract& contract, DriftReport& report) {
-  std::set<schema::SliceWhere> known;
-  for (const DriftSlice& slice : report.slices) known.insert(slice.summary.where);
-  for (const auto& [where, role] : stages::other_slices(table, contract.slices, report.verdicts, known)) {
-    report.slices.push_back({gpu::summarise(table, where), role});
-  }
-}
-
-DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::MeasurementTable& table,
-                        const gpu::RankSession& ranks) {
-  DriftReport report;
-  report.device = ranks.describe();
-  report.shard = ranks.choice();
-  report.table = &table;
-  report.corpus = gpu::summarise(table);
-  report.warnings = warnings_of(args, inputs);
-  report.floors = floors_beside(inputs.floors);
-  report.floor_tables = inputs.floors.view();
-  report.diagnosis = stages::diagnose(table, report.floor_tables);
-  report.alpha = inputs.contract ? inputs.contract->confidence.alpha : kAlphaWithoutContract;
-  report.seed = kSeed;
-  for (const gpu::SliceHistograms& slice : table.slices) {
-    if (slice.where.empty()) continue;
-    report.slices.push_back({gpu::summarise(table, slice.where), role_of(inputs, slice.where)});
-  }
-  if (inputs.contract) {
-    decide(*inputs.contract, table, inputs.floors.view(), report);
-    add_others(table, *inputs.contract, report);
-  } else {
-    add_chains(table, report);
-  }
-  return report;
-}
-
 /// Before anything is read: nobody waits for figures that cannot be written.
 Result<void> check_files(const DriftArgs& args) {
-  std::vector<std::string> inputs = paths_of(args);
+  std::vector<std::string> inputs = drift::paths_of(args);
   inputs.insert(inputs.end(), {args.lm_head, args.checkpoint});
   return check_outputs({{"--json", args.json == "-" ? "" : args.json},
                         {"--certificate", args.certificate},
@@ -206,15 +74,16 @@ int run(const DriftArgs& args, gpu::RankSession& ranks) {
   if (ranks.root()) {
     if (auto ok = check_files(args); !ok) return refuse(ok.error());
   }
-  const auto inputs = open_inputs(args, {args.lm_head, args.checkpoint}, !args.certificate.empty());
+  const auto inputs = drift::open_inputs(args, {args.lm_head, args.checkpoint}, !args.certificate.empty());
   if (!inputs) return refuse(inputs.error());
   const auto table = measure(args, *inputs, ranks);
   if (!table) return refuse(table.error());
   if (!*table) return kExitOk;  // a rank other than 0
-  const DriftReport report = make_report(args, *inputs, **table, ranks);
+  const drift::DriftReport report =
+      drift::make_report(*inputs, **table, {args.metrics == "core", ranks.describe(), ranks.choice()});
   Result<void> written;
-  if (args.json == "-") fmt::print("{}", drift_json(report));
-  if (!args.json.empty() && args.json != "-") written = write_file(args.json, drift_json(report));
+  if (args.json == "-") fmt::print("{}", drift::drift_json(report));
+  if (!args.json.empty() && args.json != "-") written = write_file(args.json, drift::drift_json(report));
   if (!args.certificate.empty()) {
     auto page = write_certificate(args, report, inputs->train, inputs->inf);
     if (written) written = std::move(page);

@@ -4,12 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "daemon/cli/drift/inputs.hpp"
+#include "daemon/drift/inputs.hpp"
 
 namespace driftgate::cli {
 
 /// The options of `driftgate drift`.
-struct DriftArgs : InputArgs {
+struct DriftArgs : drift::InputArgs {
   std::string json;                    ///< file to write JSON to, "-" = standard output; empty = none
   std::string rows_out;                ///< safetensors with every per-row metric; empty = none
   std::string device = "cpu";          ///< cpu, cuda, cuda:all, cuda:0,1

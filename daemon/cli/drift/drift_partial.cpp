@@ -19,7 +19,7 @@ std::string figure(double value) {
 
 }  // namespace
 
-std::string partial_text(const DriftReport& report) {
+std::string partial_text(const drift::DriftReport& report) {
   const gpu::PartialInfo& partial = report.table->partial;
   if (partial.mode.empty()) return {};
   std::string out =

@@ -2,14 +2,14 @@
 
 #include <string>
 
-#include "daemon/cli/drift/drift_report.hpp"
+#include "daemon/drift/drift_report.hpp"
 
 /// The parts of `drift_text` about captures that contain only a part of each distribution; empty for full
 /// ones.
 namespace driftgate::cli {
 
 /// What each row contains, and the findings about the captures.
-[[nodiscard]] std::string partial_text(const DriftReport& report);
+[[nodiscard]] std::string partial_text(const drift::DriftReport& report);
 /// The metrics of which only bounds are known.
 [[nodiscard]] std::string bounded_text(const gpu::Summary& summary);
 /// The mean over tokens; its lower bound for a metric of which only bounds are known.

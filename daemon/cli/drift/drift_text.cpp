@@ -1,3 +1,5 @@
+#include "daemon/cli/drift/drift_text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 #include <cmath>
 
 #include "daemon/cli/drift/drift_partial.hpp"
-#include "daemon/cli/drift/drift_report.hpp"
 #include "daemon/cli/output.hpp"
 
 namespace driftgate::cli {
@@ -43,7 +44,7 @@ std::string name_of(const gpu::CaptureIdentity& identity) {
   return identity.kernel.empty() ? "(unnamed)" : printable(identity.kernel);
 }
 
-std::string head_text(const DriftReport& report) {
+std::string head_text(const drift::DriftReport& report) {
   const gpu::MeasurementTable& table = *report.table;
   std::string out =
       fmt::format("{} (train) against {} (inf)\n{} rows, {} sequences, vocabulary {}, temperature {}, {}\n",
@@ -86,10 +87,10 @@ std::string metrics_text(const gpu::Summary& summary) {
 }
 
 /// Each distance beside the same distance of a kernel from itself: a drift below the floor is noise.
-std::string floors_text(const DriftReport& report) {
+std::string floors_text(const drift::DriftReport& report) {
   if (report.floors.empty()) return {};
   Cells head{"metric", "drift"};
-  for (const DriftFloor& floor : report.floors) {
+  for (const drift::DriftFloor& floor : report.floors) {
     head.push_back(fmt::format("{} floor", stages::to_string(floor.side)));
     head.push_back("drift / floor");
   }
@@ -99,7 +100,7 @@ std::string floors_text(const DriftReport& report) {
     if (!schema::is_distance(metric) || report.corpus.metrics[i].n == 0) continue;
     const double drift = report.corpus.metrics[i].mean;
     Cells row{std::string(schema::to_string(metric)), figure(drift)};
-    for (const DriftFloor& floor : report.floors) {
+    for (const drift::DriftFloor& floor : report.floors) {
       const double noise = floor.corpus.metrics[i].mean;
       row.push_back(figure(noise));
       row.push_back(noise > 0 ? fmt::format("{:.3g}x", drift / noise) : "-");
@@ -107,7 +108,7 @@ std::string floors_text(const DriftReport& report) {
     rows.push_back(std::move(row));
   }
   std::string out = "\nDrift beside the noise floor, means over rows\n" + format_table(head, rows);
-  for (const DriftFloor& floor : report.floors) {
+  for (const drift::DriftFloor& floor : report.floors) {
     out += fmt::format("{} floor: {} against itself with another batch size, {} rows of {} sequences{}.\n",
                        stages::to_string(floor.side), printable(floor.kernel), floor.corpus.rows,
                        floor.corpus.sequences,
@@ -118,7 +119,7 @@ std::string floors_text(const DriftReport& report) {
   return out;
 }
 
-std::string derived_text(const DriftReport& report) {
+std::string derived_text(const drift::DriftReport& report) {
   if (report.corpus.derived.empty()) return {};
   std::vector<Cells> rows;
   bool descriptive = false;
@@ -140,18 +141,19 @@ std::string derived_text(const DriftReport& report) {
   return out;
 }
 
-std::string slices_text(const DriftReport& report) {
+std::string slices_text(const drift::DriftReport& report) {
   if (report.slices.empty()) return {};
-  std::vector<const DriftSlice*> order;
-  for (const DriftSlice& slice : report.slices) order.push_back(&slice);
-  const auto kl = [](const DriftSlice* slice) {
+  std::vector<const drift::DriftSlice*> order;
+  for (const drift::DriftSlice& slice : report.slices) order.push_back(&slice);
+  const auto kl = [](const drift::DriftSlice* slice) {
     const double mean = mean_at_least(slice->summary, Metric::kl_inf_train);
     return std::isnan(mean) ? HUGE_VAL : mean;  // a slice with rows that are not finite comes first
   };
-  std::ranges::stable_sort(order, [&](const DriftSlice* a, const DriftSlice* b) { return kl(a) > kl(b); });
+  std::ranges::stable_sort(
+      order, [&](const drift::DriftSlice* a, const drift::DriftSlice* b) { return kl(a) > kl(b); });
   const double corpus = mean_at_least(report.corpus, Metric::kl_inf_train);
   std::vector<Cells> rows;
-  for (const DriftSlice* slice : order) {
+  for (const drift::DriftSlice* slice : order) {
     if (rows.size() == kSlicesShown) break;
     const gpu::Summary& s = slice->summary;
     const double mean = mean_at_least(s, Metric::kl_inf_train);
@@ -168,7 +170,7 @@ std::string slices_text(const DriftReport& report) {
                             rows);
 }
 
-std::string ranking_text(const DriftReport& report) {
+std::string ranking_text(const drift::DriftReport& report) {
   if (report.ranking.empty()) return {};
   std::vector<Cells> rows;
   bool hidden = false;
@@ -189,7 +191,7 @@ std::string ranking_text(const DriftReport& report) {
   return out;
 }
 
-std::string verdicts_text(const DriftReport& report) {
+std::string verdicts_text(const drift::DriftReport& report) {
   if (!report.has_contract) return {};
   std::string out = fmt::format("\nContract {}: {}\n", printable(report.contract_name),
                                 upper_case(schema::to_string(report.verdict)));
@@ -206,18 +208,18 @@ std::string verdicts_text(const DriftReport& report) {
   return out;
 }
 
-std::string bounds_text(const DriftReport& report) {
+std::string bounds_text(const drift::DriftReport& report) {
   if (report.bounds.empty()) return {};
   const stages::BoundChain& chain = report.bounds.front();
   if (!chain.refused.empty()) return "\nNo bound certificate: " + printable(chain.refused) + "\n";
   Cells head{"link", "bound", "value", "upper limit"};
-  for (const DriftFloor& floor : report.floors)
+  for (const drift::DriftFloor& floor : report.floors)
     head.push_back(fmt::format("at the {} floor", stages::to_string(floor.side)));
   head.insert(head.end(), {"assumption", ""});
   std::vector<Cells> rows;
   for (const stages::BoundLink& link : chain.links) {
     Cells row{std::to_string(link.number), link.name, figure(link.value), figure(link.upper)};
-    for (const DriftFloor& floor : report.floors) {
+    for (const drift::DriftFloor& floor : report.floors) {
       const auto found = link.floors.find(std::string(stages::to_string(floor.side)));
       row.push_back(found == link.floors.end() ? "-" : figure(found->second));
     }
@@ -253,7 +255,7 @@ std::string profile_text(const gpu::DriftProfile& profile) {
          format_table({"by", "from", "rows", "tv", "kl_inf_train", "logit_rms", "top1_flip"}, rows);
 }
 
-std::string diagnosis_text(const DriftReport& report) {
+std::string diagnosis_text(const drift::DriftReport& report) {
   std::string out = "\nDiagnosis: " + printable(report.diagnosis.summary) + "\n";
   for (const stages::Suspicion& s : report.diagnosis.suspicions) {
     out += fmt::format("  {} ({}): looks like {}, because {}.\n    Next: {}\n", stages::to_string(s.pattern),
@@ -282,10 +284,11 @@ std::string worst_text(const gpu::MeasurementTable& table) {
 
 }  // namespace
 
-std::string drift_text(const DriftReport& report) {
-  std::string out = head_text(report) + partial_text(report) + "\n" + metrics_text(report.corpus) + bounded_text(report.corpus) + floors_text(report) +
-                    derived_text(report) + slices_text(report) + bounds_text(report) +
-                    worst_text(*report.table) + diagnosis_text(report) + ranking_text(report) + verdicts_text(report);
+std::string drift_text(const drift::DriftReport& report) {
+  std::string out = head_text(report) + partial_text(report) + "\n" + metrics_text(report.corpus) +
+                    bounded_text(report.corpus) + floors_text(report) + derived_text(report) +
+                    slices_text(report) + bounds_text(report) + worst_text(*report.table) +
+                    diagnosis_text(report) + ranking_text(report) + verdicts_text(report);
   for (const std::string& note : report.notes) out += "note: " + printable(note) + "\n";
   return out;
 }

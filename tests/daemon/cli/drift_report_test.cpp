@@ -1,4 +1,5 @@
-#include "daemon/cli/drift/drift_report.hpp"
+#include "daemon/drift/drift_report.hpp"
+#include "daemon/cli/drift/drift_text.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,13 +11,13 @@ TEST_CASE("a report says how many rows a device left to the CPU, and nothing of 
   gpu::MeasurementTable table;
   table.rows = 300;
   table.slices.emplace_back();
-  cli::DriftReport report;
+  drift::DriftReport report;
   report.table = &table;
   report.corpus = gpu::summarise(table);
   const auto text_has = [&](const char* words) {
     return cli::drift_text(report).find(words) != std::string::npos;
   };
-  const auto json = [&] { return nlohmann::json::parse(cli::drift_json(report)); };
+  const auto json = [&] { return nlohmann::json::parse(drift::drift_json(report)); };
   report.device = "cpu";
   CHECK_FALSE(json().contains("rows_on_cpu"));
   CHECK_FALSE(text_has("measured on the"));

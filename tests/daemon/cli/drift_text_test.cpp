@@ -5,7 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/cli/drift/drift_partial.hpp"
-#include "daemon/cli/drift/drift_report.hpp"
+#include "daemon/cli/drift/drift_text.hpp"
+#include "daemon/drift/drift_report.hpp"
 #include "scripted_daemon.hpp"
 
 using namespace driftgate;
@@ -27,7 +28,7 @@ const std::string kInf = "tests/vectors/tiny_int8.safetensors";
 /// A report of nothing but what a test puts into it.
 struct Made {
   gpu::MeasurementTable table;
-  cli::DriftReport report;
+  drift::DriftReport report;
 
   Made() {
     table.train.kernel = "k-train";
@@ -39,7 +40,7 @@ struct Made {
     report.device = "cpu";
   }
   [[nodiscard]] std::string text() const { return cli::drift_text(report); }
-  [[nodiscard]] json parsed() const { return json::parse(cli::drift_json(report)); }
+  [[nodiscard]] json parsed() const { return json::parse(drift::drift_json(report)); }
 };
 
 gpu::WorstRow worst(std::uint64_t row, double kl) {
@@ -166,7 +167,7 @@ TEST_CASE("no more rows are printed than people read, and the JSON has them all"
   CHECK(has(made.text(), "\nWorst rows (10 of 25 kept)\n"));
   CHECK(made.parsed()["worst_rows"].size() == 25);
   for (int i = 0; i < 15; ++i) {
-    cli::DriftSlice slice;
+    drift::DriftSlice slice;
     slice.summary = gpu::summarise(made.table);
     slice.summary.where = {{"n", std::to_string(i)}};
     slice.summary.metrics[static_cast<std::size_t>(schema::Metric::kl_inf_train)].mean = i == 3 ? kNan : i;
@@ -187,7 +188,7 @@ TEST_CASE("a floor stands beside the drift as its multiple, and there is none of
              js = static_cast<std::size_t>(schema::Metric::js);
   for (const auto metric : {tv, js})
     made.report.corpus.metrics[metric].n = 10, made.report.corpus.metrics[metric].mean = 0.5;
-  cli::DriftFloor floor{stages::FloorSide::inf, kHostile, 3, made.report.corpus};
+  drift::DriftFloor floor{stages::FloorSide::inf, kHostile, 3, made.report.corpus};
   floor.corpus.metrics[tv].mean = 0.125;
   floor.corpus.metrics[js].mean = 0;
   made.report.floors = {floor};

@@ -1,4 +1,4 @@
-#include "daemon/cli/contract/contract_file.hpp"
+#include "daemon/drift/contract_file.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "schema/document/document_node.hpp"
 
-namespace driftgate::cli {
+namespace driftgate::drift {
 
 using schema::ErrorCode;
 
@@ -32,4 +32,4 @@ schema::Result<schema::Contract> read_contract_file(const std::string& path) {
                       "the contract has faults:\n" + schema::format_faults(report.faults, path));
 }
 
-}  // namespace driftgate::cli
+}  // namespace driftgate::drift

@@ -15,7 +15,7 @@
 #include "stages/diagnosis/diagnosis.hpp"
 #include "stages/report/report.hpp"
 
-namespace driftgate::cli {
+namespace driftgate::drift {
 
 /// A slice as `drift` reports it.
 struct DriftSlice {
@@ -59,7 +59,4 @@ struct DriftReport {
 /// strings of docs/design/measurement.md, "Numbers that are not finite".
 [[nodiscard]] std::string drift_json(const DriftReport& report);
 
-/// The report for people.
-[[nodiscard]] std::string drift_text(const DriftReport& report);
-
-}  // namespace driftgate::cli
+}  // namespace driftgate::drift

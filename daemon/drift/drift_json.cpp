@@ -2,12 +2,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "daemon/cli/drift/drift_report.hpp"
+#include "daemon/drift/drift_report.hpp"
 #include "stages/bounds/bounds_json.hpp"
 #include "stages/ranking.hpp"
 #include "stages/report/partial_json.hpp"
 
-namespace driftgate::cli {
+namespace driftgate::drift {
 
 namespace {
 
@@ -178,4 +178,4 @@ std::string drift_json(const DriftReport& report) {
   return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace driftgate::cli
+}  // namespace driftgate::drift

@@ -1,12 +1,12 @@
-#include "daemon/cli/drift/inputs.hpp"
+#include "daemon/drift/inputs.hpp"
 
 #include <fmt/format.h>
 
-#include "daemon/cli/contract/contract_file.hpp"
+#include "daemon/drift/contract_file.hpp"
 #include "gpu/capture/capture_digest.hpp"
 #include "stages/offline_numeric.hpp"
 
-namespace driftgate::cli {
+namespace driftgate::drift {
 
 using schema::ErrorCode;
 using schema::Result;
@@ -122,4 +122,4 @@ Result<void> add_digests(gpu::MeasurementTable& table, const gpu::Capture& train
   return {};
 }
 
-}  // namespace driftgate::cli
+}  // namespace driftgate::drift

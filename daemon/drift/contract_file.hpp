@@ -5,7 +5,7 @@
 #include "schema/contract/contract.hpp"
 #include "schema/error.hpp"
 
-namespace driftgate::cli {
+namespace driftgate::drift {
 
 /// The bytes of a contract file, at most one more than the parser allows, so that the parser refuses a file
 /// that is too large. `io` when it cannot be read.
@@ -14,4 +14,4 @@ namespace driftgate::cli {
 /// Reads and parses a contract. `invalid_document` lists its faults as PATH:line:column.
 [[nodiscard]] schema::Result<schema::Contract> read_contract_file(const std::string& path);
 
-}  // namespace driftgate::cli
+}  // namespace driftgate::drift

@@ -11,7 +11,7 @@
 #include "schema/error.hpp"
 #include "stages/clauses/floor.hpp"
 
-namespace driftgate::cli {
+namespace driftgate::drift {
 
 /// Captures of noise floors on the command line: runs of one kernel with different batch sizes. One is
 /// compared with the drift's own capture of that kernel, two are compared with each other.
@@ -63,4 +63,4 @@ struct Inputs {
 [[nodiscard]] schema::Result<void> add_digests(gpu::MeasurementTable& table, const gpu::Capture& train,
                                                const gpu::Capture& inf);
 
-}  // namespace driftgate::cli
+}  // namespace driftgate::drift
