@@ -1,6 +1,6 @@
-// What the C interface costs beside the calls of the command line: the time of one call for a tiny input, and the rate of
-// many rows of logits in memory against that of the command's path over the same rows in files. Usage: library_bench
-// [rows] [vocabulary] [rounds] [threads]. Prints one JSON object.
+// What the C interface costs beside the calls of the command line: the time of one call for a tiny input, and
+// the rate of many rows of logits in memory against that of the command's path over the same rows in files.
+// Usage: library_bench [rows] [vocabulary] [rounds] [threads]. Prints one JSON object.
 
 #include <fmt/core.h>
 
@@ -77,7 +77,9 @@ void write(const Data& data, const Side& side) {
 Data make(const std::filesystem::path& folder, std::uint64_t rows, std::uint32_t vocabulary) {
   Data data{rows, vocabulary, {}, {}, {{}, folder / "train.safetensors"}, {{}, folder / "inf.safetensors"}};
   std::minstd_rand random(1);
-  const auto unit = [&random] { return static_cast<float>(random()) / static_cast<float>(std::minstd_rand::max()); };
+  const auto unit = [&random] {
+    return static_cast<float>(random()) / static_cast<float>(std::minstd_rand::max());
+  };
   for (std::uint64_t row = 0; row < rows; ++row) {
     data.tokens.push_back(static_cast<std::int64_t>(random() % vocabulary));
     data.sequences.push_back(static_cast<std::int64_t>(row / 16));
@@ -153,7 +155,8 @@ void by_calls(const Data& data, std::uint32_t threads) {
   const auto inf = must(gpu::Capture::of_memory(memory_of(data, data.inf)));
   drift::MeasureArgs how;
   how.threads = threads;
-  const auto table = must(gpu::measure_with_bits(train, inf, nullptr, drift::options_for(nullptr, nullptr, how), {}));
+  const auto table =
+      must(gpu::measure_with_bits(train, inf, nullptr, drift::options_for(nullptr, nullptr, how), {}));
   const drift::MeasuredFloors floors;
   const auto report = drift::make_report({nullptr, floors, true, false}, table, {false, "cpu", std::nullopt});
   if (drift::drift_json(report).empty()) stop("no JSON");
@@ -169,8 +172,14 @@ Pair compare(int rounds, int calls, const Library& library, const Other& other) 
   library();
   other();
   for (int round = 0; round < rounds; ++round) {
-    a.push_back(seconds([&] { for (int i = 0; i < calls; ++i) library(); }) / calls);
-    b.push_back(seconds([&] { for (int i = 0; i < calls; ++i) other(); }) / calls);
+    a.push_back(seconds([&] {
+                  for (int i = 0; i < calls; ++i) library();
+                }) /
+                calls);
+    b.push_back(seconds([&] {
+                  for (int i = 0; i < calls; ++i) other();
+                }) /
+                calls);
   }
   return {median(std::move(a)), median(std::move(b))};
 }
@@ -190,12 +199,16 @@ int main(int argc, char** argv) {
   if (::mkdtemp(pattern.data()) == nullptr) stop("no temporary folder");
   const std::filesystem::path folder = pattern;
   const Data tiny = make(folder, 4, 16);
-  const Pair call = compare(21, 200, [&] { by_memory(tiny, 1); }, [&] { by_calls(tiny, 1); });
+  const Pair call = compare(
+      21, 200, [&] { by_memory(tiny, 1); }, [&] { by_calls(tiny, 1); });
   const Data large = make(folder, rows, vocabulary);
-  const Pair rate = compare(rounds, 1, [&] { by_memory(large, threads); }, [&] { by_files(large, threads); });
+  const Pair rate = compare(
+      rounds, 1, [&] { by_memory(large, threads); }, [&] { by_files(large, threads); });
   std::filesystem::remove_all(folder);
-  fmt::print("{{\"overhead_us\": {:.2f}, \"call_us\": {:.2f}, \"rows\": {}, \"vocabulary\": {}, \"rate_ratio\": {:.4f}, "
-             "\"library_rows_per_s\": {:.1f}, \"command_rows_per_s\": {:.1f}}}\n",
-             1e6 * (call.library - call.other), 1e6 * call.library, rows, vocabulary, rate.other / rate.library,
-             rows / rate.library, rows / rate.other);
+  fmt::print(
+      "{{\"overhead_us\": {:.2f}, \"call_us\": {:.2f}, \"rows\": {}, \"vocabulary\": {}, \"rate_ratio\": "
+      "{:.4f}, "
+      "\"library_rows_per_s\": {:.1f}, \"command_rows_per_s\": {:.1f}}}\n",
+      1e6 * (call.library - call.other), 1e6 * call.library, rows, vocabulary, rate.other / rate.library,
+      rows / rate.library, rows / rate.other);
 }

@@ -77,15 +77,17 @@ uint32_t dg_metric_count(void) {
 
 const char* dg_metric_name(uint32_t metric) {
   // The names are literals, which end with NUL.
-  return metric < gpu::kRowMetricCount ? schema::to_string(static_cast<schema::Metric>(metric)).data() : nullptr;
+  return metric < gpu::kRowMetricCount ? schema::to_string(static_cast<schema::Metric>(metric)).data()
+                                       : nullptr;
 }
 
-dg_status dg_result_column(const dg_result* result, uint32_t metric, uint64_t first, uint64_t count, double* values,
-                           dg_error* error) {
+dg_status dg_result_column(const dg_result* result, uint32_t metric, uint64_t first, uint64_t count,
+                           double* values, dg_error* error) {
   return guarded(error, [&]() -> Result<void> {
     TRY(needed(result, "result"));
     if (!result->figures)
-      return schema::fail(ErrorCode::conflict, "the figures of the rows were not kept: set keep_rows in the options");
+      return schema::fail(ErrorCode::conflict,
+                          "the figures of the rows were not kept: set keep_rows in the options");
     const std::uint64_t rows = result->figures->size() / gpu::kRowMetricCount;
     if (metric >= gpu::kRowMetricCount)
       return schema::fail(ErrorCode::invalid_argument, fmt::format("there is no figure {}", metric));
