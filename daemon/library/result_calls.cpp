@@ -4,6 +4,7 @@
 #include <string>
 
 #include "daemon/drift/drift_report.hpp"
+#include "daemon/drift/reports/reports.hpp"
 #include "daemon/library/driftgate.h"
 #include "daemon/library/guard.hpp"
 #include "daemon/library/objects.hpp"
@@ -21,9 +22,11 @@ Result<std::string> formatted(const drift::DriftReport& report, std::uint32_t fo
     case DG_FORMAT_JSON:
       return drift::drift_json(report);
     case DG_FORMAT_MARKDOWN:
-    case DG_FORMAT_HTML:
+      return drift::report_markdown(report);
     case DG_FORMAT_JUNIT:
-      return schema::fail(ErrorCode::unsupported, "this library writes results as JSON only");
+      return drift::report_junit(report);
+    case DG_FORMAT_HTML:
+      return schema::fail(ErrorCode::unsupported, "this library does not write pages of HTML");
     default:
       return schema::fail(ErrorCode::invalid_argument, fmt::format("there is no format {}", format));
   }

@@ -106,6 +106,35 @@ static void contracts_slices_and_floors_give_the_json_of_the_command(void) {
   dg_capture_close(inf);
 }
 
+static void other_forms_are_those_of_the_command(void) {
+  char more[4096];
+  dg_capture* train = open_vector("tiny_f32.safetensors");
+  dg_capture* inf = open_vector("tiny_bf16.safetensors");
+  dg_contract* contract = tiny_contract();
+  dg_inputs inputs = inputs_of(train, inf);
+  dg_result* result = NULL;
+  const uint32_t formats[2] = {DG_FORMAT_MARKDOWN, DG_FORMAT_JUNIT};
+  const char* names[2] = {"report.md", "report.xml"};
+  size_t size = 0, at = 0;
+  int code = 0;
+  inputs.contract = contract;
+  OK(dg_measure(&inputs, NULL, &result, &error));
+  snprintf(more, sizeof(more), "--contract '%s' --report markdown='%s' --report junit='%s'", tiny_contract_path(),
+           own_path(names[0]), own_path(names[1]));
+  free(command_json(pair_arguments(more), &size, &code));
+  for (at = 0; at < 2; ++at) {
+    char* wanted = read_whole(own_path(names[at]), &size);
+    dg_text text = {NULL, 0};
+    OK(dg_result_format(result, formats[at], &text, &error));
+    CHECK(text.size == size && memcmp(text.data, wanted, size) == 0);
+    free(wanted);
+  }
+  dg_result_close(result);
+  dg_contract_close(contract);
+  dg_capture_close(train);
+  dg_capture_close(inf);
+}
+
 /** A copy of rows with a gap behind each, and at an odd address. Free its `storage`. */
 static dg_rows apart(const dg_rows* rows, unsigned char** storage) {
   dg_rows out = *rows;
@@ -238,6 +267,7 @@ const test_case capture_tests[] = {
     {"files_give_the_json_of_the_command", files_give_the_json_of_the_command},
     {"contracts_slices_and_floors_give_the_json_of_the_command",
      contracts_slices_and_floors_give_the_json_of_the_command},
+    {"other_forms_are_those_of_the_command", other_forms_are_those_of_the_command},
     {"rows_in_memory_give_the_json_of_the_command", rows_in_memory_give_the_json_of_the_command},
     {"figures_of_rows_are_those_of_rows_out", figures_of_rows_are_those_of_rows_out},
     {"a_capture_says_what_it_holds", a_capture_says_what_it_holds},
