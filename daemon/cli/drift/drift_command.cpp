@@ -8,29 +8,19 @@
 #include "daemon/cli/drift/drift_certificate.hpp"
 #include "daemon/cli/drift/drift_progress.hpp"
 #include "daemon/cli/drift/drift_ranks.hpp"
+#include "daemon/cli/drift/drift_reports.hpp"
 #include "daemon/cli/drift/drift_rows.hpp"
 #include "daemon/cli/drift/drift_text.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output_files.hpp"
 #include "daemon/drift/make_report.hpp"
 #include "gpu/drift.hpp"
-#include "stages/clauses/exact_test.hpp"
 
 namespace driftgate::cli {
 
 namespace {
 
 using schema::Result;
-
-gpu::MeasureOptions options_of(const DriftArgs& args, const drift::Inputs& inputs) {
-  gpu::MeasureOptions options = inputs.options();
-  options.device = args.device;
-  options.threads = args.threads;
-  options.metrics = args.metrics == "core" ? DRIFTGATE_METRICS_CORE : DRIFTGATE_METRICS_ALL;
-  options.top_rows = args.top_rows;
-  if (args.top_k) options.top_k = *args.top_k;
-  return options;
-}
 
 /// The table, at rank 0; nothing elsewhere.
 Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, const drift::Inputs& inputs,
@@ -48,8 +38,8 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
     };
   }
   auto table = ranks.measure(
-      inputs.train, inputs.inf, inputs.slices(), options_of(args, inputs),
-      inputs.contract ? stages::required_bits(*inputs.contract) : std::vector<std::string>{},
+      inputs.train, inputs.inf, inputs.slices(), drift::options_for(inputs.terms(), inputs.slices(), args),
+      drift::bits_for(inputs.terms()),
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }, sink);
   if (!table || !rows) return table;
   TRY(rows->finish());
@@ -57,13 +47,14 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
 }
 
 /// Before anything is read: nobody waits for figures that cannot be written.
-Result<void> check_files(const DriftArgs& args) {
+Result<void> check_files(const DriftArgs& args, const std::vector<ReportFile>& reports) {
   std::vector<std::string> inputs = drift::paths_of(args);
   inputs.insert(inputs.end(), {args.lm_head, args.checkpoint});
-  return check_outputs({{"--json", args.json == "-" ? "" : args.json},
-                        {"--certificate", args.certificate},
-                        {"--rows-out", args.rows_out, true}},
-                       inputs);
+  std::vector<OutputFile> outputs{{"--json", args.json == "-" ? "" : args.json},
+                                  {"--certificate", args.certificate},
+                                  {"--rows-out", args.rows_out, true}};
+  for (const ReportFile& report : reports) outputs.push_back(report.output);
+  return check_outputs(outputs, inputs);
 }
 
 int run(const DriftArgs& args, gpu::RankSession& ranks) {
@@ -71,8 +62,10 @@ int run(const DriftArgs& args, gpu::RankSession& ranks) {
     fail(ranks, error);
     return offline_exit_code_of(error.code);
   };
+  const auto reports = report_files(args.reports);
+  if (!reports) return refuse(reports.error());
   if (ranks.root()) {
-    if (auto ok = check_files(args); !ok) return refuse(ok.error());
+    if (auto ok = check_files(args, *reports); !ok) return refuse(ok.error());
   }
   const auto inputs = drift::open_inputs(args, {args.lm_head, args.checkpoint}, !args.certificate.empty());
   if (!inputs) return refuse(inputs.error());
@@ -80,7 +73,7 @@ int run(const DriftArgs& args, gpu::RankSession& ranks) {
   if (!table) return refuse(table.error());
   if (!*table) return kExitOk;  // a rank other than 0
   const drift::DriftReport report =
-      drift::make_report(*inputs, **table, {args.metrics == "core", ranks.describe(), ranks.choice()});
+      drift::make_report(*inputs, **table, {args.core(), ranks.describe(), ranks.choice()});
   Result<void> written;
   if (args.json == "-") fmt::print("{}", drift::drift_json(report));
   if (!args.json.empty() && args.json != "-") written = write_file(args.json, drift::drift_json(report));
@@ -88,9 +81,10 @@ int run(const DriftArgs& args, gpu::RankSession& ranks) {
     auto page = write_certificate(args, report, inputs->train, inputs->inf);
     if (written) written = std::move(page);
   }
+  if (auto pages = write_reports(*reports, report); written) written = std::move(pages);
   // The figures are printed even when a file could not be written, such as on a full disk.
   if (args.json != "-") fmt::print("{}", drift_text(report));
-  return written ? exit_code_of(report.verdict) : report_offline(written.error());
+  return written ? drift::exit_code_of(report.verdict) : report_offline(written.error());
 }
 
 }  // namespace
