@@ -204,11 +204,11 @@ class Rows(NamedTuple):
     owner: object
 
 
-_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
+SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def _check_rows(seen: View, what: str) -> None:
-    if seen.dtype not in _SIZES:
+    if seen.dtype not in SIZES:
         raise InvalidArgument(f"{what}: elements are {seen.dtype}; give {', '.join(FLOATS[:-1])} or {FLOATS[-1]} "
                               f"(of a tensor: x.float())")
     if len(seen.shape) not in (2, 3):
@@ -241,7 +241,7 @@ def _rows_of_one(seen: View, what: str) -> Rows:
     elif apart == steps * stride or count == 1:
         blocks = (Block(seen.address, count * steps, stride),)
     else:
-        size = _SIZES[seen.dtype]
+        size = SIZES[seen.dtype]
         blocks = tuple(Block(seen.address + i * apart * size, steps, stride) for i in range(count))
     return Rows(blocks, seen.dtype, count * steps, columns, (steps,) * count, seen.device_type, seen.device_id, owner)
 
@@ -331,7 +331,7 @@ def ids(source: Any, count: int, what: str) -> Optional[Ids]:
         total *= extent
     if total != count:
         raise InvalidArgument(f"{what}: {total} of them ({list(seen.shape)}) for {count} rows; give one for each row")
-    if seen.dtype == "int64" and seen.device_type in _IN_HOST_MEMORY and _is_contiguous(seen):
+    if seen.dtype == "int64" and seen.device_type in _IN_HOST_MEMORY and is_contiguous(seen):
         return Ids(seen.address, total, seen.owner)
     copied = _copied_ids(seen)
     return Ids(copied.buffer_info()[0], total, copied)
@@ -347,7 +347,7 @@ def _flat(values: Any) -> List[int]:
     return out
 
 
-def _is_contiguous(seen: View) -> bool:
+def is_contiguous(seen: View) -> bool:
     wanted = _contiguous(seen.shape)
     return all(extent == 1 or step == want for extent, step, want in zip(seen.shape, seen.strides, wanted))
 
