@@ -16,4 +16,7 @@ from .result import Drift, metric_names
 
 __all__ = ["Accumulator", "Capture", "CaptureWriter", "Contract", "Drift", "DriftgateError", "Head", "Hidden", "Identity",
            "InvalidArgument", "LibraryNotFound", "Logprobs", "TopK", "drift", "metric_names"]
+for _public in (DriftgateError, InvalidArgument, LibraryNotFound, Accumulator, Head, Hidden, Logprobs, TopK, Capture,
+                CaptureWriter, Identity, Contract, Drift):
+    _public.__module__ = __name__  # what messages and pickles call them
 __version__: str = _abi.lib.dg_version().decode()
