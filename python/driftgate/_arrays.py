@@ -133,6 +133,13 @@ def _export(source: Any, **options: Any) -> Any:
         return source.__dlpack__(**options)
 
 
+def _wait_for_torch(source: Any) -> None:
+    """Waits for what torch still computes, because the library reads from streams of its own."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(source, torch.Tensor):
+        torch.cuda.current_stream(source.device).synchronize()
+
+
 def _of_capsule(capsule: Any, what: str) -> View:
     # The capsule keeps its name and stays with the view, so that its own destructor gives the tensor back.
     if _capsule_is(capsule, b"dltensor_versioned"):
@@ -167,6 +174,7 @@ def view(source: Any, what: str) -> View:
         try:
             if hasattr(source, "__dlpack_device__") and int(source.__dlpack_device__()[0]) == CUDA:
                 options["stream"] = _LEGACY_STREAM
+                _wait_for_torch(source)
             capsule = _export(source, **options)
         except (BufferError, RuntimeError, TypeError, ValueError) as refusal:
             # NumPy before 2.1 exports no array that is read-only this way, and a buffer of it at any version.

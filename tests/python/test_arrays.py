@@ -138,11 +138,12 @@ class Rows(unittest.TestCase):
 _keep = []
 
 
-def versioned_capsule(a, major=1):
+def versioned_capsule(a, major=1, device=(1, 0)):
     """A capsule "dltensor_versioned" over a numpy array, without strides: a producer may leave them out."""
     managed = _arrays._DLManagedTensorVersioned()
     shape = (ctypes.c_int64 * a.ndim)(*a.shape)
-    managed.major, managed.tensor.data, managed.tensor.device_type, managed.tensor.ndim = major, a.ctypes.data, 1, a.ndim
+    managed.major, managed.tensor.data, managed.tensor.ndim = major, a.ctypes.data, a.ndim
+    managed.tensor.device_type, managed.tensor.device_id = device
     managed.tensor.code, managed.tensor.bits, managed.tensor.lanes = 2, 32, 1
     managed.tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     _keep.append((managed, shape, a))

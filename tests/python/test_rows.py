@@ -6,6 +6,7 @@ import numpy
 
 import driftgate
 from driftgate import _corpus, _rows
+from test_arrays import versioned_capsule
 
 
 def int64(address, count):
@@ -46,6 +47,37 @@ class Blocks(unittest.TestCase):
         prepared = _rows.prepare(x[0], "x", first_sequence=2)
         self.assertEqual((int64(prepared.sequences.address, 3), prepared.next_sequence), ([2, 2, 2], 3))
         self.assertEqual((_rows.prepare(x[0], "x").sequences, _rows.prepare(x[0], "x").next_sequence), (None, 1))
+
+
+class OnDevice:
+    """Claims that its rows are on a CUDA device."""
+
+    def __init__(self, source):
+        self.source, self.stream = source, None
+
+    def __dlpack_device__(self):
+        return (2, 3)
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.stream = stream
+        return versioned_capsule(self.source, device=self.__dlpack_device__())
+
+
+class Devices(unittest.TestCase):
+    def test_rows_of_a_device_stay_there(self):
+        x = OnDevice(numpy.zeros((4, 5), "f4"))
+        prepared = _rows.prepare(x, "train")
+        self.assertEqual((prepared.device, prepared.blocks[0].memory, x.stream), ("cuda:3", 1, 1))
+        self.assertEqual(prepared.blocks[0].logits.data, x.source.ctypes.data)
+
+    def test_what_the_processor_reads_is_refused_there(self):
+        x, host = OnDevice(numpy.zeros((4, 5), "f4")), numpy.zeros((4, 5), "f4")
+        with self.assertRaisesRegex(driftgate.InvalidArgument, "cpu and cuda:3"):
+            driftgate.drift(host, x)
+        for make in (lambda: driftgate.Head(x), lambda: _rows.prepare(driftgate.TopK(host.astype("i4"), x), "train"),
+                     lambda: _rows.prepare(driftgate.Logprobs(x), "train")):
+            with self.assertRaisesRegex(driftgate.InvalidArgument, r"give x.cpu\(\)"):
+                make()
 
 
 class Slices(unittest.TestCase):
