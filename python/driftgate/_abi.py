@@ -26,12 +26,15 @@ CANCELLED = 100
 class Text(ctypes.Structure):
     _fields_ = [("data", c_char_p), ("size", c_size_t)]
 
-    @classmethod
-    def of(cls, value: Optional[str]) -> "Text":
-        if value is None:
-            return cls()
+    @staticmethod
+    def of(value: Optional[str]) -> "Text":
+        if not value:
+            return _NO_TEXT
         data = value.encode("utf-8", "surrogateescape")
-        return cls(data, len(data))
+        return Text(data, len(data))
+
+
+_NO_TEXT = Text()
 
 
 class ReturnedText(ctypes.Structure):
@@ -47,7 +50,7 @@ class Sized(ctypes.Structure):
     """A struct that says its own size."""
 
     def __init__(self, **members: Any) -> None:
-        super().__init__(struct_size=ctypes.sizeof(self), **members)
+        super().__init__(ctypes.sizeof(self), **members)
 
 
 class Identity(Sized):

@@ -6,7 +6,7 @@ Nothing here copies elements, except ids that are not 64-bit integers in a row (
 import array
 import ctypes
 import sys
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ._errors import InvalidArgument
 
@@ -14,8 +14,6 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
 _DEVICE_NAMES = {1: "cpu", 2: "cuda", 3: "pinned cpu", 7: "vulkan", 8: "metal", 10: "rocm", 11: "pinned cpu",
                  13: "managed cuda", 14: "oneapi"}
 _IN_HOST_MEMORY = frozenset((CPU, CUDA_HOST, 11, CUDA_MANAGED))
-_LEGACY_STREAM = 1  # DLPack's number of CUDA's default stream
-
 FLOATS = ("float32", "bfloat16", "float16")
 
 
@@ -125,12 +123,20 @@ def _of_buffer(source: Any, what: str) -> View:
     return View(raw.buf or 0, dtype, shape, tuple(step // raw.itemsize for step in steps), CPU, 0, held)
 
 
-def _export(source: Any, **options: Any) -> Any:
-    """The newest kind of capsule that the producer knows."""
-    try:
-        return source.__dlpack__(max_version=(1, 0), **options)
-    except TypeError:
-        return source.__dlpack__(**options)
+_unversioned: Set[type] = set()  # types whose __dlpack__ knows no max_version: an exception for each call would cost more
+
+
+def _export(source: Any) -> Any:
+    """The newest kind of capsule that the producer knows, ordered behind its work by CUDA's default stream."""
+    kind = type(source)
+    if kind not in _unversioned:
+        try:
+            return source.__dlpack__(max_version=(1, 0))
+        except TypeError:
+            capsule = source.__dlpack__()
+            _unversioned.add(kind)
+            return capsule
+    return source.__dlpack__()
 
 
 def _wait_for_torch(source: Any) -> None:
@@ -170,12 +176,8 @@ def view(source: Any, what: str) -> View:
     if hasattr(source, "__dlpack__"):
         if getattr(source, "requires_grad", False):
             source = source.detach()
-        options = {}
         try:
-            if hasattr(source, "__dlpack_device__") and int(source.__dlpack_device__()[0]) == CUDA:
-                options["stream"] = _LEGACY_STREAM
-                _wait_for_torch(source)
-            capsule = _export(source, **options)
+            capsule = _export(source)
         except (BufferError, RuntimeError, TypeError, ValueError) as refusal:
             # NumPy before 2.1 exports no array that is read-only this way, and a buffer of it at any version.
             try:
@@ -183,7 +185,10 @@ def view(source: Any, what: str) -> View:
             except (TypeError, BufferError):
                 raise InvalidArgument(f"{what}: {type(source).__name__} cannot be read in place: {refusal}; give a "
                                       "dense array of float32, bfloat16 or float16") from refusal
-        return _of_capsule(capsule, what)
+        seen = _of_capsule(capsule, what)
+        if seen.device_type == CUDA:
+            _wait_for_torch(source)
+        return seen
     try:
         return _of_buffer(source, what)
     except (TypeError, BufferError):
@@ -320,6 +325,10 @@ def ids(source: Any, count: int, what: str) -> Optional[Ids]:
     """`count` ids; in place where they are 64-bit integers one behind the other, else copied. None stays None."""
     if source is None:
         return None
+    if isinstance(source, Ids):
+        if source.count != count:
+            raise InvalidArgument(f"{what}: {source.count} of them for {count} rows; give one for each row")
+        return source
     if isinstance(source, (list, tuple)) and source and all(is_array(item) for item in source):
         out = array.array("q")
         for index, item in enumerate(source):

@@ -19,7 +19,7 @@ Side = Union[str, "os.PathLike[str]", Capture, _rows.Source]
 
 
 def _is_path(source: Any) -> bool:
-    return isinstance(source, (str, os.PathLike))
+    return isinstance(source, str) or hasattr(source, "__fspath__")
 
 
 def _seen(numbers: Any, rows: int) -> List[int]:
@@ -56,7 +56,7 @@ class _Pair:
                 self.prepared.append(None)
                 self.identities.append(side.identity)
                 continue
-            self.prepared.append(_rows.prepare(side, what, **columns))
+            self.prepared.append(_rows.prepare(side, what, like=self.prepared[0] if self.prepared else None, **columns))
             self.captures.append(None)
             self.identities.append(Identity(**{**stated, "kernel": kernel}))
 
@@ -69,8 +69,8 @@ class _Pair:
         if self.sequence_ids is not None:
             return _seen(self.sequence_ids, self.rows)
         for capture, prepared in zip(self.captures, self.prepared):
-            if prepared is not None and prepared.sequences is not None:
-                return list(dict.fromkeys((ctypes.c_int64 * prepared.rows).from_address(prepared.sequences.address)))
+            if prepared is not None and prepared.columns.sequences is not None:
+                return _seen(prepared.columns.sequences, prepared.rows)
             if capture is not None:
                 return list(dict.fromkeys(capture.sequences))
         return [0]
@@ -83,6 +83,12 @@ class _Pair:
             raise InvalidArgument(f"train and inf: the rows are on {' and '.join(sorted(found))}; give both in one "
                                   "place (of a tensor: x.cpu())")
         return found.pop()
+
+    @property
+    def size(self) -> int:
+        """About the bytes of one side."""
+        return max(prepared.size if prepared else 4 * capture.rows * capture.columns if capture else 0
+                   for capture, prepared in zip(self.captures, self.prepared))
 
     @property
     def is_whole(self) -> bool:
@@ -99,7 +105,7 @@ class _Pair:
         for capture, prepared in zip(self.captures, self.prepared):
             if capture is not None and capture.mode not in ("full", "hidden"):
                 return False
-            if prepared is not None and not (prepared.blocks[0].logits.data or prepared.blocks[0].hidden.data):
+            if prepared is not None and not prepared.can_keep_rows:
                 return False
         return self.rows <= KEPT_ROWS
 
@@ -144,7 +150,7 @@ def drift(train: Side, inf: Side, tokens: Any = None, sequences: Any = None, pos
     place = pair.device
     held = open_corpus(slices, corpus, pair.sequences)
     agreed = None if contract is None else Contract.of(contract)
-    running = Running(progress)
+    running = Running(progress, pair.size)
     options = options_of(device=device or place, threads=threads, metrics=metrics, top_k=top_k, top_rows=top_rows,
                          keep_rows=pair.keeps_rows(keep_rows), running=running)
     floors = (_floors(floor_train, "floor_train"), _floors(floor_inf, "floor_inf"))
@@ -166,9 +172,6 @@ def _in_blocks(pair: _Pair, corpus: Optional[_abi.Handle], contract: Optional[Co
     if any(floors) or train is None or inf is None:
         raise InvalidArgument("train or inf: its rows are several blocks of memory, which cannot be compared with a "
                               "capture or beside noise floors in place; give a contiguous copy (x.contiguous())")
-    if train.rows != inf.rows:
-        raise InvalidArgument(f"train has {train.rows} rows and inf {inf.rows}; give the same rows of both",
-                              "not_comparable")
     adding = _abi.AccumulatorOptions(train=ctypes.pointer(pair.identities[0]._struct()),
                                      inf=ctypes.pointer(pair.identities[1]._struct()),
                                      corpus=corpus.value if corpus else None,
@@ -215,15 +218,11 @@ class Accumulator:
         """Measures a batch and adds it. Without `sequences`, [rows, vocabulary] is one more sequence and [sequences,
         rows, vocabulary] is as many more; a sequence that goes on over several batches is given by its number."""
         columns = {"tokens": tokens, "sequences": sequences, "positions": positions}
-        sides = [_rows.prepare(side, what, first_sequence=self._next, **columns)
-                 for side, what in ((train, "train"), (inf, "inf"))]
-        if sides[0].rows != sides[1].rows:
-            raise InvalidArgument(f"train has {sides[0].rows} rows and inf {sides[1].rows}; give the same rows of both",
-                                  "not_comparable")
-        for of_train, of_inf in _rows.pairs(sides[0], sides[1]):
+        of_both = _rows.prepare(train, "train", first_sequence=self._next, **columns)
+        for of_train, of_inf in _rows.pairs(of_both, _rows.prepare(inf, "inf", like=of_both)):
             self._running.run(_abi.lib.dg_accumulator_add, self._handle.value, ctypes.byref(of_train),
                               ctypes.byref(of_inf), None)
-        self._next = sides[0].next_sequence
+        self._next = of_both.columns.next_sequence
 
     def __len__(self) -> int:
         return int(_abi.lib.dg_accumulator_rows(self._handle.value))

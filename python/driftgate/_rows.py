@@ -80,14 +80,25 @@ def _matrix(seen: _arrays.Rows) -> _abi.Matrix:
     return _abi.Matrix(block.address, block.stride * size, _abi.DTYPES[seen.dtype], seen.columns)
 
 
+class Columns(NamedTuple):
+    """The ids of rows. Without sequences, all rows are of sequence 0."""
+
+    tokens: Optional[_arrays.Ids]
+    sequences: Optional[_arrays.Ids]
+    positions: Optional[_arrays.Ids]
+    next_sequence: int  # the first number that no row has, where they were counted
+
+
 class Prepared(NamedTuple):
     """Rows in the library's form. With several blocks, each is a `_abi.Rows` of consecutive rows."""
 
     blocks: Tuple[_abi.Rows, ...]
     rows: int
+    steps: Tuple[int, ...]  # rows of each sequence, where the shape tells them
     device: str  # where the rows are: "cpu", "cuda:0"
-    sequences: Optional[_arrays.Ids]  # None: all rows are of sequence 0
-    next_sequence: int  # the first number that no row of this array has, where they were counted
+    columns: Columns
+    can_keep_rows: bool
+    size: int  # bytes of the matrix
     keep: object
 
 
@@ -156,48 +167,72 @@ def _counted(steps: Sequence[int], first: int) -> _arrays.Ids:
     return _arrays.Ids(out.buffer_info()[0], len(out), out)
 
 
-def prepare(source: Any, what: str, *, tokens: Any = None, sequences: Any = None, positions: Any = None,
-            logprobs: Any = None, first_sequence: int = 0) -> Prepared:
-    """The rows of `source`, none of them copied. Sequences that are not given are counted from `first_sequence`."""
-    opened = _open(source, what)
+def _columns_of(opened: _Source, tokens: Any, sequences: Any, positions: Any, first: int) -> Columns:
+    rows, following = opened.rows, max(first, 1)
     if sequences is not None:
-        numbered, following = _arrays.ids(sequences, opened.rows, "sequences"), first_sequence
-    elif opened.steps or first_sequence:
-        steps = opened.steps or (opened.rows,)
-        numbered, following = _counted(steps, first_sequence), first_sequence + len(steps)
+        numbered = _arrays.ids(sequences, rows, "sequences")
+        following = first
+    elif opened.steps or first:
+        steps = opened.steps or (rows,)
+        numbered, following = _counted(steps, first), first + len(steps)
     else:
-        numbered, following = None, 1
-    target = _arrays.ids(tokens, opened.rows, "tokens")
-    placed = _arrays.ids(positions, opened.rows, "positions")
+        numbered = None
+    return Columns(_arrays.ids(tokens, rows, "tokens"), numbered, _arrays.ids(positions, rows, "positions"), following)
+
+
+def _columns_like(opened: _Source, what: str, like: Prepared) -> Columns:
+    """The ids of the other side, which is of the same rows."""
+    if opened.rows != like.rows:
+        raise InvalidArgument(f"train has {like.rows} rows and {what} {opened.rows}; give the same rows of both",
+                              "not_comparable")
+    if opened.steps and like.steps and opened.steps != like.steps:
+        raise InvalidArgument(f"train has {len(like.steps)} sequences and {what} {len(opened.steps)}, or they are of "
+                              "other lengths; give the same rows of both", "not_comparable")
+    return like.columns
+
+
+def prepare(source: Any, what: str, *, tokens: Any = None, sequences: Any = None, positions: Any = None,
+            logprobs: Any = None, first_sequence: int = 0, like: Optional[Prepared] = None) -> Prepared:
+    """The rows of `source`, none of them copied. Sequences that are not given are counted from `first_sequence`.
+    `like`: rows of the other kernel, whose ids these rows have."""
+    opened = _open(source, what)
+    columns = (_columns_of(opened, tokens, sequences, positions, first_sequence) if like is None
+               else _columns_like(opened, what, like))
     fields = dict(opened.fields)
-    keep: List[object] = [opened.keep, numbered, target, placed]
+    for name, ids in (("tokens", columns.tokens), ("sequences", columns.sequences), ("positions", columns.positions)):
+        if ids is not None:
+            fields[name] = ids.address
+    keep: Tuple[object, ...] = (opened.keep, columns)
     if logprobs is not None:
         said = _floats_of(logprobs, opened.rows, "logprobs")
         fields["logprobs"] = said.address
-        keep.append(said)
-    columns = [("tokens", target, 8), ("sequences", numbered, 8), ("positions", placed, 8)]
-    device = "cpu"
-    if opened.seen is None:
-        blocks = (_abi.Rows(rows=opened.rows, **fields, **{name: ids.address for name, ids, _ in columns if ids}),)
-        return Prepared(blocks, opened.rows, device, numbered, following, keep)
-    seen = opened.seen
+        keep += (said,)
+    seen, device = opened.seen, "cpu"
+    if seen is None:
+        blocks: Tuple[_abi.Rows, ...] = (_abi.Rows(rows=opened.rows, **fields),)
+        return Prepared(blocks, opened.rows, opened.steps, device, columns, False, 0, keep)
     if seen.device_type == _arrays.CUDA:
         device = f"cuda:{seen.device_id}"
         fields["memory"] = _abi.MEMORY_CUDA
-    else:
+    elif seen.device_type != _arrays.CPU:
         _in_host_memory(seen, what)
-    size = _arrays.SIZES[seen.dtype]
+    fields[opened.member] = _matrix(seen)
+    whole = _abi.Rows(rows=seen.rows, **fields)
+    blocks = (whole,) if len(seen.blocks) == 1 else _blocks_of(seen, whole, opened.member)
+    size = seen.rows * seen.columns * _arrays.SIZES[seen.dtype]
+    return Prepared(blocks, seen.rows, opened.steps, device, columns, True, size, keep)
+
+
+def _blocks_of(seen: _arrays.Rows, whole: _abi.Rows, member: str) -> Tuple[_abi.Rows, ...]:
+    """Each block of memory apart, with the ids of its rows."""
     made, done = [], 0
     for block in seen.blocks:
-        at = {name: ids.address + width * done for name, ids, width in columns if ids}
-        if "logprobs" in fields:
-            at["logprobs"] = fields["logprobs"] + 4 * done
-        rows = _abi.Rows(rows=block.rows, **{**fields, **at})
-        matrix = _abi.Matrix(block.address, block.stride * size, _abi.DTYPES[seen.dtype], seen.columns)
-        setattr(rows, opened.member, matrix)
+        rows = _part(whole, done, block.rows)
+        matrix = getattr(rows, member)
+        matrix.data, matrix.row_stride_bytes = block.address, block.stride * _arrays.SIZES[seen.dtype]
         made.append(rows)
         done += block.rows
-    return Prepared(tuple(made), opened.rows, device, numbered, following, keep)
+    return tuple(made)
 
 
 def _part(rows: _abi.Rows, first: int, count: int) -> _abi.Rows:

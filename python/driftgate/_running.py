@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import _abi
 from ._errors import InvalidArgument
 
+LONG_BYTES = 4 << 20  # of each kernel's rows: about a millisecond
 ProgressFunction = Callable[[int, int], Any]
 _INTERRUPTING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name))
 
@@ -19,12 +20,14 @@ class Running:
     handlers are put aside during the call, and the callback calls them where it can catch what they raise.
     """
 
-    def __init__(self, progress: Optional[ProgressFunction]) -> None:
+    def __init__(self, progress: Optional[ProgressFunction], size: int = LONG_BYTES) -> None:
+        """`size`: bytes of rows. Signals can wait for the end of a call that is short."""
         self._progress = progress
         self._fault: Optional[BaseException] = None
         self._caught: List[Tuple[int, Any]] = []
         self._before: Dict[int, Any] = {}
-        self._watching = threading.current_thread() is threading.main_thread()
+        self._watching = (progress is not None or size >= LONG_BYTES) and (
+            threading.current_thread() is threading.main_thread())
         self.callback: Any = _abi.Progress(self._called) if self._watching or progress else None
 
     @property

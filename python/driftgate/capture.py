@@ -1,6 +1,7 @@
 """Captures: what one kernel produced, in files or in the caller's memory."""
 
 import ctypes
+import functools
 import os
 from types import TracebackType
 from typing import Any, List, NamedTuple, Optional, Type, Union
@@ -22,7 +23,9 @@ class Identity(NamedTuple):
     sampling_filter: str = "none"  # that was applied to the logits
     temperature: float = 1.0  # the logits are divided by it
 
+    @functools.lru_cache(maxsize=64)
     def _struct(self) -> _abi.Identity:
+        """For the library; nobody changes it."""
         text = _abi.Text.of
         return _abi.Identity(kernel=text(self.kernel), checkpoint_digest=text(self.checkpoint),
                              corpus_digest=text(self.corpus_digest), token_source=text(self.token_source),
@@ -40,7 +43,6 @@ class Capture:
     """What one kernel produced on one corpus. Made by `open` or `of`; never changes."""
 
     _handle: _abi.Handle
-    _info: _abi.CaptureInfo
     _device: str
 
     def __init__(self) -> None:
@@ -50,10 +52,14 @@ class Capture:
     def _made(cls, handle: _abi.Handle, device: str = "cpu") -> "Capture":
         made = cls.__new__(cls)
         made._handle, made._device = handle, device
-        made._info = _abi.CaptureInfo()
-        made._info.identity.struct_size = ctypes.sizeof(_abi.ReturnedIdentity)
-        _abi.check(_abi.lib.dg_capture_get_info(handle.value, ctypes.byref(made._info), None))
         return made
+
+    @functools.cached_property
+    def _info(self) -> _abi.CaptureInfo:
+        info = _abi.CaptureInfo()
+        info.identity.struct_size = ctypes.sizeof(_abi.ReturnedIdentity)
+        _abi.check(_abi.lib.dg_capture_get_info(self._handle.value, ctypes.byref(info), None))
+        return info
 
     @classmethod
     def open(cls, path: Path, *, lm_head: Optional[Path] = None, checkpoint: Optional[Path] = None) -> "Capture":
@@ -156,9 +162,8 @@ def _capture_of(prepared: _rows.Prepared, identity: Identity, name: str) -> Capt
     if len(prepared.blocks) != 1:
         raise InvalidArgument(f"{name}: its rows are {len(prepared.blocks)} blocks of memory and a capture is one; "
                               "give a contiguous copy, or the array itself to driftgate.drift or an Accumulator")
-    struct = identity._struct()
     handle = _new(_abi.lib.dg_capture_from_rows, _abi.lib.dg_capture_close, prepared, ctypes.byref(prepared.blocks[0]),
-                  ctypes.byref(struct), _abi.Text.of(name))
+                  ctypes.byref(identity._struct()), _abi.Text.of(name))
     return Capture._made(handle, prepared.device)
 
 
@@ -189,7 +194,7 @@ class CaptureWriter:
                                  logprobs=logprobs, first_sequence=self._next)
         for block in prepared.blocks:
             _abi.check(_abi.lib.dg_writer_append(self._handle.value, ctypes.byref(block), None))
-        self._next = prepared.next_sequence
+        self._next = prepared.columns.next_sequence
 
     def close(self) -> None:
         """Writes what is left. Closing twice does nothing."""

@@ -16,7 +16,8 @@ def int64(address, count):
 class Blocks(unittest.TestCase):
     def seen(self, train, inf, **columns):
         """(rows, address within each side, tokens, sequences) of each pair."""
-        sides = [_rows.prepare(x, "x", **columns) for x in (train, inf)]
+        first = _rows.prepare(train, "train", **columns)
+        sides = [first, _rows.prepare(inf, "inf", like=first)]
         return [(a.rows, a.logits.data, b.logits.data, int64(a.tokens, a.rows), int64(b.sequences, b.rows))
                 for a, b in _rows.pairs(*sides)], sides
 
@@ -28,25 +29,30 @@ class Blocks(unittest.TestCase):
     def test_blocks_that_end_at_different_rows(self):
         whole = numpy.zeros((2, 3, 5), "f4")
         shifted = numpy.zeros((2, 4, 5), "f4")[:, 1:]
-        ragged = [numpy.zeros((n, 5), "f4") for n in (1, 4, 1)]
+        with self.assertRaisesRegex(driftgate.InvalidArgument, "or they are of other lengths"):
+            self.seen(whole, whole.reshape(3, 2, 5))
         found, _ = self.seen(whole, shifted, tokens=range(6))
         start, other = whole.ctypes.data, shifted.ctypes.data
         self.assertEqual(found, [(3, start, other, [0, 1, 2], [0, 0, 0]),
                                  (3, start + 60, other + 80, [3, 4, 5], [1, 1, 1])])
-        found, _ = self.seen(shifted, ragged, sequences=[7, 7, 8, 8, 9, 9])
-        self.assertEqual([(n, s) for n, _, _, _, s in found], [(1, [7]), (2, [7, 8]), (2, [8, 9]), (1, [9])])
+        shifted = numpy.zeros((3, 4, 5), "f4")[:, 1:3]
+        ragged = [numpy.zeros((n, 5), "f4") for n in (1, 4, 1)]
+        first = _rows.prepare(shifted, "train", sequences=[7, 7, 8, 8, 9, 9])
+        second = _rows.prepare(ragged, "inf", sequences=first.columns.sequences)
+        found = [(a.rows, 0, b.logits.data, None, int64(b.sequences, b.rows)) for a, b in _rows.pairs(first, second)]
+        self.assertEqual([(n, s) for n, _, _, _, s in found], [(1, [7]), (1, [7]), (2, [8, 8]), (1, [9]), (1, [9])])
+        middle = ragged[1].ctypes.data
         self.assertEqual([b for _, _, b, _, _ in found],
-                         [ragged[0].ctypes.data, ragged[1].ctypes.data, ragged[1].ctypes.data + 40,
-                          ragged[2].ctypes.data])
+                         [ragged[0].ctypes.data, middle, middle + 20, middle + 60, ragged[2].ctypes.data])
 
     def test_sequences_are_counted_from_shapes(self):
         x = numpy.zeros((2, 3, 5), "f4")
         prepared = _rows.prepare(x, "x")
-        self.assertEqual(int64(prepared.sequences.address, 6), [0, 0, 0, 1, 1, 1])
-        self.assertEqual(prepared.next_sequence, 2)
+        self.assertEqual(int64(prepared.columns.sequences.address, 6), [0, 0, 0, 1, 1, 1])
+        self.assertEqual(prepared.columns.next_sequence, 2)
         prepared = _rows.prepare(x[0], "x", first_sequence=2)
-        self.assertEqual((int64(prepared.sequences.address, 3), prepared.next_sequence), ([2, 2, 2], 3))
-        self.assertEqual((_rows.prepare(x[0], "x").sequences, _rows.prepare(x[0], "x").next_sequence), (None, 1))
+        self.assertEqual((int64(prepared.columns.sequences.address, 3), prepared.columns.next_sequence), ([2, 2, 2], 3))
+        self.assertEqual(_rows.prepare(x[0], "x").columns, (None, None, None, 1))
 
 
 class OnDevice:
@@ -67,7 +73,7 @@ class Devices(unittest.TestCase):
     def test_rows_of_a_device_stay_there(self):
         x = OnDevice(numpy.zeros((4, 5), "f4"))
         prepared = _rows.prepare(x, "train")
-        self.assertEqual((prepared.device, prepared.blocks[0].memory, x.stream), ("cuda:3", 1, 1))
+        self.assertEqual((prepared.device, prepared.blocks[0].memory, x.stream), ("cuda:3", 1, None))
         self.assertEqual(prepared.blocks[0].logits.data, x.source.ctypes.data)
 
     def test_what_the_processor_reads_is_refused_there(self):
