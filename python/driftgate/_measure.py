@@ -212,12 +212,14 @@ class Accumulator:
         self._handle = _new(_abi.lib.dg_accumulator_create, _abi.lib.dg_accumulator_close, self._running,
                             ctypes.byref(made))
         self._next = 0
+        self._heads: Tuple[object, ...] = ()  # the library knows them again by their addresses
 
     def add(self, train: _rows.Source, inf: _rows.Source, tokens: Any = None, sequences: Any = None,
             positions: Any = None) -> None:
         """Measures a batch and adds it. Without `sequences`, [rows, vocabulary] is one more sequence and [sequences,
         rows, vocabulary] is as many more; a sequence that goes on over several batches is given by its number."""
         columns = {"tokens": tokens, "sequences": sequences, "positions": positions}
+        self._heads = (getattr(train, "head", None), getattr(inf, "head", None))
         of_both = _rows.prepare(train, "train", first_sequence=self._next, **columns)
         for of_train, of_inf in _rows.pairs(of_both, _rows.prepare(inf, "inf", like=of_both)):
             self._running.run(_abi.lib.dg_accumulator_add, self._handle.value, ctypes.byref(of_train),
