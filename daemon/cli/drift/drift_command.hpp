@@ -25,7 +25,7 @@ struct DriftArgs : drift::InputArgs {
   std::uint32_t top_rows = 20;         ///< worst rows to report
   std::optional<std::uint32_t> top_k;  ///< of topk_overlap; absent = the contract's, or 10
   std::string certificate;             ///< page of Markdown to write; empty = none
-  std::vector<std::string> reports;    ///< FORMAT=FILE each: junit or markdown
+  std::vector<std::string> reports;    ///< FORMAT=FILE each: junit, markdown or html
   std::string version;                 ///< of the program, for the certificate
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "daemon/drift/drift_report.hpp"
@@ -21,5 +22,9 @@ namespace driftgate::drift {
 [[nodiscard]] std::string report_markdown(const DriftReport& report);
 /// GitHub refuses comments of more than 65,536 characters.
 inline constexpr std::size_t kMaxMarkdownBytes = 60'000;
+
+/// One page of HTML that needs no script and no other file, light and dark: what does not pass, forest plots of clauses
+/// and slices with intervals and limits, the tail of tv, the profile by position, the worst rows and all tables.
+[[nodiscard]] std::string report_html(const DriftReport& report);
 
 }  // namespace driftgate::drift
