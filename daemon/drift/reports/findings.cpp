@@ -34,8 +34,9 @@ bool blocks(const ClauseVerdict& verdict) {
 
 /// How far the estimate is from the limit, for comparing slices of one clause.
 double beyond(const ClauseVerdict& verdict) {
-  if (!verdict.estimate || !verdict.threshold) return 0;
-  const double difference = *verdict.estimate - *verdict.threshold;
+  const std::optional<double> limit = limit_of(verdict);
+  if (!verdict.estimate || !limit) return 0;
+  const double difference = *verdict.estimate - *limit;
   return verdict.limit_kind.starts_with("min") ? -difference : difference;
 }
 
@@ -101,6 +102,11 @@ std::vector<const gpu::WorstRow*> rows_of(const DriftReport& report, const schem
 }
 
 }  // namespace
+
+std::optional<double> limit_of(const ClauseVerdict& verdict) {
+  const auto share = verdict.details.find("tolerated_fraction");
+  return share == verdict.details.end() ? verdict.threshold : std::optional(share->second);
+}
 
 const gpu::SequenceInfo* info_of(const gpu::MeasurementTable& table, std::int64_t sequence) {
   const auto info = std::ranges::find(table.infos, sequence, &gpu::SequenceInfo::sequence);

@@ -48,6 +48,9 @@ struct Advice {
 /// diagnosis.
 [[nodiscard]] std::vector<Advice> diagnosis_of(const DriftReport& report);
 
+/// The limit of the figure that the verdict is about: of a clause on a quantile, the share that may lie beyond.
+[[nodiscard]] std::optional<double> limit_of(const schema::ClauseVerdict& verdict);
+
 /// What is known about the slices of a sequence; nullptr without a corpus.
 [[nodiscard]] const gpu::SequenceInfo* info_of(const gpu::MeasurementTable& table, std::int64_t sequence);
 /// The described slices, the largest mean kl_inf_train first; one with rows that are not finite before all.

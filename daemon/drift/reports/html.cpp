@@ -130,17 +130,18 @@ std::string limits_plot(const std::vector<Finding>& findings) {
   std::vector<ForestRow> rows;
   for (const Finding& finding : findings) {
     for (const schema::ClauseVerdict* v : finding.verdicts) {
-      const bool drawable = v->estimate && v->threshold && *v->threshold > 0 && std::isfinite(*v->estimate) &&
+      const std::optional<double> limit = limit_of(*v);
+      const bool drawable = v->estimate && limit && *limit > 0 && std::isfinite(*v->estimate) &&
                             (v->lower || v->upper) && v->limit_kind == "max";
       if (!drawable || rows.size() == kLinesDrawn) continue;
-      ForestRow row{v->clause, place_text(v->where), tone_of(v->verdict), *v->estimate / *v->threshold, {}, {}, 1.0};
-      if (v->lower) row.lower = *v->lower / *v->threshold;
-      if (v->upper) row.upper = *v->upper / *v->threshold;
+      ForestRow row{v->clause, place_text(v->where), tone_of(v->verdict), *v->estimate / *limit, {}, {}, 1.0};
+      if (v->lower) row.lower = *v->lower / *limit;
+      if (v->upper) row.upper = *v->upper / *limit;
       rows.push_back(std::move(row));
     }
   }
   if (rows.empty()) return {};
-  return "<h2>Clauses as multiples of their limit</h2>\n" + forest_plot("Clauses as multiples of their limit", rows);
+  return "<h2>Clauses as multiples of their limit</h2>\n" + forest_plot("Clauses as multiples of their limit", "clause", rows);
 }
 
 /// The mean over sequences of their mean tv, with the normal interval of independent sequences.
@@ -185,7 +186,7 @@ std::string slices_plot(const DriftReport& report) {
                      "approximate 95% intervals of independent sequences. Red: the whole interval is above the "
                      "corpus's. These intervals decide nothing; clauses have limits of their own.</p>\n",
                      rows.size() - 1, report.slices.size()) +
-         forest_plot("Mean tv by slice", rows);
+         forest_plot("Mean tv by slice", "slice", rows);
 }
 
 std::string clauses(const DriftReport& report, const std::vector<Finding>& findings) {
@@ -195,7 +196,7 @@ std::string clauses(const DriftReport& report, const std::vector<Finding>& findi
       if (rows.size() == kRowsListed) break;
       rows.push_back({isolated(v->clause), chip(v->verdict) + (v->severity == schema::Severity::soft ? " soft" : ""),
                       "<bdi>" + markup(place_text(v->where)) + "</bdi>", markup_name(v->method), figure_text(v->estimate),
-                      figure_text(v->lower) + " to " + figure_text(v->upper), figure_text(v->threshold),
+                      figure_text(v->lower) + " to " + figure_text(v->upper), figure_text(limit_of(*v)),
                       stages::count_text(v->clusters)});
     }
   }

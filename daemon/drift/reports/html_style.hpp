@@ -17,7 +17,7 @@ inline constexpr std::string_view kPageStyle = R"(
 body{margin:0;background:var(--bg);color:var(--text);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 main{max-width:70rem;margin:0 auto;padding:1.5rem 1rem 4rem}
 h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0}h2{font-size:1.1rem;margin:2rem 0 .6rem}
-p,li,td,th,dd{overflow-wrap:anywhere}
+p,li,dd,h1,h3,.forest th{overflow-wrap:anywhere}td,th{overflow-wrap:break-word;max-width:26rem}
 bdi{unicode-bidi:isolate}
 .muted,small,figcaption{color:var(--muted)}
 .chip{display:inline-block;padding:.1rem .55rem;border-radius:1rem;font-weight:600;font-size:.85rem;white-space:nowrap}
@@ -32,7 +32,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:.4r
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .7rem;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
 tbody tr:last-child>*{border-bottom:0}thead th{color:var(--muted);font-weight:600;font-size:.85rem;white-space:nowrap}
-tbody th{font-weight:400;min-width:11rem}td.n,th.n{text-align:right;white-space:nowrap}
+tbody th{font-weight:400}.forest tbody th{min-width:11rem}td.n,th.n{text-align:right;white-space:nowrap}
 .forest td{white-space:nowrap;vertical-align:middle}.forest td.drawn{padding-top:0;padding-bottom:0}
 .forest svg{display:block}.scale{display:flex;justify-content:space-between;width:360px;padding:0 8px}
 figure{margin:.6rem 0;background:var(--surface);border:1px solid var(--line);border-radius:6px;padding:.6rem 1rem}
@@ -50,6 +50,6 @@ figure{margin:.6rem 0;background:var(--surface);border:1px solid var(--line);bor
 @media print{.wide{overflow:visible}body{background:#fff}}
 )";
 /// Of the style's bytes, as Content-Security-Policy wants it.
-inline constexpr std::string_view kPageStyleDigest = "sha256-+WZjPOyLWuHATwCUJ+bC3+Yz4f8H0l16SusuXyk2vdU=";
+inline constexpr std::string_view kPageStyleDigest = "sha256-UBZ3NseENHHqpSwRKvM8YaXIdFvHb7v2pWkZ86DiHIg=";
 
 }  // namespace driftgate::drift

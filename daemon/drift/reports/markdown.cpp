@@ -139,7 +139,7 @@ std::string clauses(const DriftReport& report, const std::vector<Finding>& findi
       rows.push_back({upper_text(v->verdict) + (v->severity == schema::Severity::soft ? " (soft)" : ""),
                       code(v->clause, true), v->where.empty() ? "corpus" : code(schema::slice_text(v->where), true),
                       figure_text(v->estimate), figure_text(v->lower) + " to " + figure_text(v->upper),
-                      figure_text(v->threshold), stages::count_text(v->clusters)});
+                      figure_text(limit_of(*v)), stages::count_text(v->clusters)});
     }
   }
   if (rows.empty()) return {};

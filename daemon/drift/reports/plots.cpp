@@ -29,14 +29,16 @@ double round_up(double value) {
   return 10 * power;
 }
 
-/// Long intervals do not make the rest of the picture small: they end in an arrow.
+/// What lies far out does not make the rest of the picture small: it ends in an arrow.
 double forest_end(const std::vector<ForestRow>& rows) {
-  double least = 0, most = 0;
+  double estimates = 0, uppers = 0, limit = 0;
   for (const ForestRow& row : rows) {
-    least = std::max({least, std::abs(row.estimate), row.limit.value_or(0)});
-    most = std::max(most, row.upper && std::isfinite(*row.upper) ? *row.upper : 0);
+    estimates = std::max(estimates, row.estimate);
+    uppers = std::max(uppers, row.upper && std::isfinite(*row.upper) ? *row.upper : 0);
+    limit = std::max(limit, row.limit.value_or(0));
   }
-  return round_up(std::max(least, std::min(most, 1.6 * least)));
+  const double end = std::max({estimates, limit, std::min(uppers, 1.6 * std::max(estimates, limit))});
+  return round_up(limit > 0 ? std::min(end, 3 * limit) : end);
 }
 
 std::string line(double x1, double y1, double x2, double y2, std::string_view name) {
@@ -59,7 +61,10 @@ std::string forest_mark(const ForestRow& row, double end) {
       out += fmt::format(R"(<path class="mark {}" d="M{:.1f} 7l8 5l-8 5z"/>)", row.tone, to - 1);
   }
   if (row.limit) out += line(x(*row.limit), 1, x(*row.limit), 23, "limit");
-  out += fmt::format(R"(<rect class="mark {}" x="{:.1f}" y="8" width="8" height="8"/>)", row.tone, x(row.estimate) - 4);
+  if (row.estimate <= end) {
+    out += fmt::format(R"(<rect class="mark {}" x="{:.1f}" y="8" width="8" height="8"/>)", row.tone,
+                       x(row.estimate) - 4);
+  }
   return out + "</svg>";
 }
 
@@ -166,11 +171,11 @@ std::string legend_of(const std::vector<Curve>& curves) {
 
 }  // namespace
 
-std::string forest_plot(const std::string& what, const std::vector<ForestRow>& rows) {
+std::string forest_plot(const std::string& what, const char* first, const std::vector<ForestRow>& rows) {
   const double end = forest_end(rows);
   std::string out = fmt::format(
-      R"(<div class="wide" tabindex="0" role="region" aria-label="{0}"><table class="forest"><thead><tr><th scope="col">slice</th><th scope="col">figure</th><th scope="col">interval</th><th scope="col">limit</th><th scope="col"><span class="scale"><span>0</span><span>{1}</span></span></th></tr></thead><tbody>)",
-      markup(what), figure_text(end));
+      R"(<div class="wide" tabindex="0" role="region" aria-label="{0}"><table class="forest"><thead><tr><th scope="col">{2}</th><th scope="col">figure</th><th scope="col">interval</th><th scope="col">limit</th><th scope="col"><span class="scale"><span>0</span><span>{1}</span></span></th></tr></thead><tbody>)",
+      markup(what), figure_text(end), first);
   for (const ForestRow& row : rows) {
     out += fmt::format(
         R"(<tr><th scope="row"><bdi>{}</bdi>{}</th><td>{}</td><td>{}</td><td>{}</td><td class="drawn">{}</td></tr>)",

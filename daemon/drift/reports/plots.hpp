@@ -17,8 +17,9 @@ struct ForestRow {
   std::optional<double> lower, upper, limit;
 };
 /// A table with a line for each row: its name, its figures, and the figure with its interval and limit drawn on one
-/// scale. `what` names the figure.
-[[nodiscard]] std::string forest_plot(const std::string& what, const std::vector<ForestRow>& rows);
+/// scale. `what` names the picture, `first` what each line is of.
+[[nodiscard]] std::string forest_plot(const std::string& what, const char* first,
+                                      const std::vector<ForestRow>& rows);
 
 /// Which share of rows exceeds each tv, of the corpus, of the slices that drift most, and of the noise floors; empty
 /// where tv was not measured.
