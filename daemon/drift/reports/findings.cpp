@@ -20,10 +20,14 @@ constexpr std::size_t kRowsNamed = 3;
 
 int gravity(Verdict verdict) {
   switch (verdict) {
-    case Verdict::violated: return 3;
-    case Verdict::error: return 2;
-    case Verdict::inconclusive: return 1;
-    case Verdict::pass: break;
+    case Verdict::violated:
+      return 3;
+    case Verdict::error:
+      return 2;
+    case Verdict::inconclusive:
+      return 1;
+    case Verdict::pass:
+      break;
   }
   return 0;
 }
@@ -76,8 +80,8 @@ FoundSlice described(const DriftReport& report, const schema::SliceWhere& where)
                      mean_beside_corpus(report, summary)};
 }
 
-/// The slice of the clause's gravest verdict; for a clause that was decided on the corpus alone, the slice that drifts
-/// most, if that is more than the corpus.
+/// The slice of the clause's gravest verdict; for a clause that was decided on the corpus alone, the slice
+/// that drifts most, if that is more than the corpus.
 std::optional<FoundSlice> slice_of(const DriftReport& report, const Finding& finding) {
   for (const ClauseVerdict* verdict : finding.verdicts) {
     if (!verdict->where.empty() && verdict->verdict != Verdict::pass)
@@ -181,8 +185,7 @@ std::vector<Advice> places_of(const DriftReport& report, const Finding& finding)
         {"Worst slice", place_text(finding.slice->where) + (figures.empty() ? "" : ": " + figures)});
   }
   std::string rows;
-  for (const gpu::WorstRow* row : finding.rows)
-    rows += (rows.empty() ? "" : "; ") + row_text(report, *row);
+  for (const gpu::WorstRow* row : finding.rows) rows += (rows.empty() ? "" : "; ") + row_text(report, *row);
   if (!rows.empty()) out.push_back({"Worst rows", rows});
   return out;
 }
@@ -191,8 +194,8 @@ std::vector<Advice> diagnosis_of(const DriftReport& report) {
   std::vector<Advice> out;
   if (const auto& suspicions = report.diagnosis.suspicions; !suspicions.empty()) {
     out.push_back({"Pattern", pattern_text(report)});
-    out.push_back({"Looks like",
-                   visible(suspicions.front().looks_like) + ", because " + visible(suspicions.front().because)});
+    out.push_back({"Looks like", visible(suspicions.front().looks_like) + ", because " +
+                                     visible(suspicions.front().because)});
     out.push_back({"Next", visible(suspicions.front().next)});
   } else if (!report.diagnosis.summary.empty()) {
     out.push_back({"Pattern", visible(report.diagnosis.summary)});

@@ -4,8 +4,8 @@
 
 namespace driftgate::drift {
 
-/// The style of the page, in the colours of the daemon's page (web/src/ui/tokens.css). Its digest is in the page's
-/// policy, so that nothing else on the page can bring a style.
+/// The style of the page, in the colours of the daemon's page (web/src/ui/tokens.css). Its digest is in the
+/// page's policy, so that nothing else on the page can bring a style.
 inline constexpr std::string_view kPageStyle = R"(
 :root{color-scheme:light dark;--bg:#f6f7f9;--surface:#fff;--line:#d5dae1;--text:#16191d;--muted:#545d69;
 --good:#176337;--good-bg:#e0f3e6;--bad:#a3161f;--bad-bg:#fde7e7;--warn:#7a4a00;--warn-bg:#fdf0d3;--quiet:#545d69;
@@ -17,7 +17,7 @@ inline constexpr std::string_view kPageStyle = R"(
 body{margin:0;background:var(--bg);color:var(--text);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 main{max-width:70rem;margin:0 auto;padding:1.5rem 1rem 4rem}
 h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0}h2{font-size:1.1rem;margin:2rem 0 .6rem}
-p,li,dd,h1,h3,.forest th{overflow-wrap:anywhere}td,th{overflow-wrap:break-word;max-width:26rem}
+p,li,dd,h1,h3,.forest th{overflow-wrap:anywhere}td,th{overflow-wrap:break-word;max-width:22rem}
 bdi{unicode-bidi:isolate}
 .muted,small,figcaption{color:var(--muted)}
 .chip{display:inline-block;padding:.1rem .55rem;border-radius:1rem;font-weight:600;font-size:.85rem;white-space:nowrap}
@@ -37,7 +37,7 @@ tbody th{font-weight:400}.forest tbody th{min-width:11rem}td.n,th.n{text-align:r
 .forest svg{display:block}.scale{display:flex;justify-content:space-between;width:360px;padding:0 8px}
 figure{margin:.6rem 0;background:var(--surface);border:1px solid var(--line);border-radius:6px;padding:.6rem 1rem}
 .pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:.8rem}
-.plot{display:block;width:100%;height:auto}.plot text{fill:var(--muted);font-size:13px}
+.plot{display:block;width:100%;height:auto}.plot text{fill:var(--muted);font-size:17px}
 .grid{stroke:var(--line)}.limit{stroke:var(--bad);stroke-width:2;stroke-dasharray:4 2}
 .interval{stroke-width:2;stroke:var(--quiet)}.mark{fill:var(--quiet)}
 .interval.good{stroke:var(--good)}.interval.bad{stroke:var(--bad)}.interval.warn{stroke:var(--warn)}
@@ -50,6 +50,6 @@ figure{margin:.6rem 0;background:var(--surface);border:1px solid var(--line);bor
 @media print{.wide{overflow:visible}body{background:#fff}}
 )";
 /// Of the style's bytes, as Content-Security-Policy wants it.
-inline constexpr std::string_view kPageStyleDigest = "sha256-UBZ3NseENHHqpSwRKvM8YaXIdFvHb7v2pWkZ86DiHIg=";
+inline constexpr std::string_view kPageStyleDigest = "sha256-9SW9xCLaQ8sK9L+/4aQfBSpzukLY5nG3c8JSJRlRz8g=";
 
 }  // namespace driftgate::drift

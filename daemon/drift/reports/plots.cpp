@@ -16,7 +16,7 @@ namespace {
 using schema::Metric;
 
 constexpr double kForestWidth = 360, kMargin = 8;
-constexpr double kWidth = 720, kHeight = 300, kLeft = 64, kRight = 16, kTop = 16, kBottom = 44;
+constexpr double kWidth = 720, kHeight = 320, kLeft = 76, kRight = 24, kTop = 16, kBottom = 56;
 constexpr std::size_t kSlicesDrawn = 3, kLargestCurve = 400;
 
 /// The next number of the form 1, 2 or 5 times a power of ten.
@@ -42,15 +42,16 @@ double forest_end(const std::vector<ForestRow>& rows) {
 }
 
 std::string line(double x1, double y1, double x2, double y2, std::string_view name) {
-  return fmt::format(R"(<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>)", name, x1, y1, x2, y2);
+  return fmt::format(R"(<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>)", name, x1, y1,
+                     x2, y2);
 }
 
 std::string forest_mark(const ForestRow& row, double end) {
   const auto x = [end](double value) {
     return kMargin + std::clamp(value / end, 0.0, 1.0) * (kForestWidth - 2 * kMargin);
   };
-  std::string out = fmt::format(R"(<svg aria-hidden="true" width="{0:.0f}" height="24" viewBox="0 0 {0:.0f} 24">)",
-                                kForestWidth);
+  std::string out = fmt::format(
+      R"(<svg aria-hidden="true" width="{0:.0f}" height="24" viewBox="0 0 {0:.0f} 24">)", kForestWidth);
   out += line(kMargin, 12, kForestWidth - kMargin, 12, "grid");
   if (row.lower || row.upper) {
     const double from = x(row.lower.value_or(row.estimate)), to = x(row.upper.value_or(row.estimate));
@@ -80,7 +81,8 @@ std::vector<Point> exceedance(const gpu::Histogram& histogram) {
   auto above = total - static_cast<double>(histogram.zero);
   std::vector<Point> all;
   for (const auto& [bin, count] : histogram.positive) {
-    const double value = std::exp(static_cast<double>(bin) * 2 * std::log(1.01));  // as in gpu/table/histogram.cpp
+    const double value =
+        std::exp(static_cast<double>(bin) * 2 * std::log(1.01));  // as in gpu/table/histogram.cpp
     all.emplace_back(value, above / total);
     above -= static_cast<double>(count);
   }
@@ -98,7 +100,8 @@ const gpu::Histogram& tv_of(const gpu::SliceHistograms& slice) {
 
 std::vector<Curve> tail_curves(const DriftReport& report) {
   std::vector<Curve> out;
-  const auto add = [&out](const std::string& name, const std::string& tone, const gpu::SliceHistograms& slice) {
+  const auto add = [&out](const std::string& name, const std::string& tone,
+                          const gpu::SliceHistograms& slice) {
     auto points = exceedance(tv_of(slice));
     if (!points.empty()) out.push_back({name, tone, std::move(points)});
   };
@@ -141,18 +144,19 @@ std::string begin_picture(const char* id, const std::string& title, const std::s
 
 std::string x_tick(const Frame& frame, double at, const std::string& label) {
   return line(frame.x(at), kTop, frame.x(at), kHeight - kBottom, "grid") +
-         text_at(frame.x(at), kHeight - kBottom + 16, "middle", label);
+         text_at(frame.x(at), kHeight - kBottom + 22, "middle", label);
 }
 
 std::string y_tick(const Frame& frame, double at, const std::string& label) {
   return line(kLeft, frame.y(at), kWidth - kRight, frame.y(at), "grid") +
-         text_at(kLeft - 6, frame.y(at) + 4, "end", label);
+         text_at(kLeft - 6, frame.y(at) + 5, "end", label);
 }
 
 std::string path_of(const Curve& curve, const Frame& frame) {
   std::string d;
   for (const auto& [value, share] : curve.points) {
-    const double at = std::max(std::log10(value), frame.left);
+    const double at = std::log10(value);
+    if (at < frame.left) continue;
     d += fmt::format("{}{:.1f} {:.1f}", d.empty() ? "M" : "L", frame.x(at),
                      frame.y(std::max(std::log10(share), frame.low)));
   }
@@ -179,7 +183,8 @@ std::string forest_plot(const std::string& what, const char* first, const std::v
   for (const ForestRow& row : rows) {
     out += fmt::format(
         R"(<tr><th scope="row"><bdi>{}</bdi>{}</th><td>{}</td><td>{}</td><td>{}</td><td class="drawn">{}</td></tr>)",
-        markup_name(row.name), row.detail.empty() ? "" : "<br><small><bdi>" + markup_name(row.detail) + "</bdi></small>",
+        markup_name(row.name),
+        row.detail.empty() ? "" : "<br><small><bdi>" + markup_name(row.detail) + "</bdi></small>",
         figure_text(row.estimate),
         row.lower || row.upper ? figure_text(row.lower) + " to " + figure_text(row.upper) : "–",
         figure_text(row.limit), forest_mark(row, end));
@@ -200,14 +205,18 @@ std::string tail_plot(const DriftReport& report) {
   frame.right = std::ceil(frame.right + 1e-9);
   frame.left = std::max(std::floor(least), frame.right - 6);
   frame.low = std::min(std::max(frame.low, -6.0), -1.0);
-  std::string out = begin_picture("tail", "Share of rows above each tv",
-                                  "One curve for the corpus and for each slice that drifts most; both axes are "
-                                  "logarithmic. A curve further to the right drifts more.");
-  for (double at = frame.left; at <= frame.right; ++at) out += x_tick(frame, at, figure_text(std::pow(10, at)));
-  for (double at = frame.low; at <= 0; ++at) out += y_tick(frame, at, figure_text(100 * std::pow(10, at)) + "%");
+  std::string out =
+      begin_picture("tail", "Share of rows above each tv",
+                    "One curve for the corpus and for each slice that drifts most; both axes are "
+                    "logarithmic. A curve further to the right drifts more.");
+  for (double at = frame.left; at <= frame.right; ++at)
+    out += x_tick(frame, at, figure_text(std::pow(10, at)));
+  for (double at = frame.low; at <= 0; ++at)
+    out += y_tick(frame, at, figure_text(100 * std::pow(10, at)) + "%");
   for (auto curve = curves.rbegin(); curve != curves.rend(); ++curve) out += path_of(*curve, frame);
   out += text_at((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", "tv of a row");
-  return "<figure>" + out + "</svg><figcaption>Share of rows whose tv is larger than the value below.</figcaption>" +
+  return "<figure>" + out +
+         "</svg><figcaption>Share of rows whose tv is larger than the value below.</figcaption>" +
          legend_of(curves) + "</figure>\n";
 }
 
@@ -222,19 +231,22 @@ std::string position_plot(const DriftReport& report) {
   }
   if (used.empty() || !std::isfinite(most)) return {};
   const Frame frame{0, static_cast<double>(used.back() - used.front() + 1), 0, round_up(most)};
-  std::string out = begin_picture("position", "Mean tv by position",
-                                  "One bar for each range of positions in the sequence; each range is twice as long "
-                                  "as the one before.");
-  for (const double share : {0.0, 0.5, 1.0}) out += y_tick(frame, share * frame.high, figure_text(share * frame.high));
+  std::string out =
+      begin_picture("position", "Mean tv by position",
+                    "One bar for each range of positions in the sequence; each range is twice as long "
+                    "as the one before.");
+  for (const double share : {0.0, 0.5, 1.0})
+    out += y_tick(frame, share * frame.high, figure_text(share * frame.high));
   for (const std::size_t i : used) {
     const auto at = static_cast<double>(i - used.front());
     const double mean = buckets[i].tv / static_cast<double>(buckets[i].rows);
     const double y = frame.y(mean), width = frame.x(at + 1) - frame.x(at);
     out += fmt::format(
         R"(<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>from position {}: mean tv {}, {}</title></rect>)",
-        frame.x(at) + width * 0.08, y, width * 0.84, kHeight - kBottom - y, gpu::first_position(i), figure_text(mean),
-        counted(buckets[i].rows, "row"));
-    out += text_at(frame.x(at) + width / 2, kHeight - kBottom + 16, "middle", std::to_string(gpu::first_position(i)));
+        frame.x(at) + width * 0.08, y, width * 0.84, kHeight - kBottom - y, gpu::first_position(i),
+        figure_text(mean), counted(buckets[i].rows, "row"));
+    out += text_at(frame.x(at) + width / 2, kHeight - kBottom + 22, "middle",
+                   std::to_string(gpu::first_position(i)));
   }
   out += text_at((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", "first position of the range");
   return "<figure>" + out + "</svg><figcaption>Mean tv by position in the sequence.</figcaption></figure>\n";

@@ -16,13 +16,13 @@ struct ForestRow {
   double estimate = 0;
   std::optional<double> lower, upper, limit;
 };
-/// A table with a line for each row: its name, its figures, and the figure with its interval and limit drawn on one
-/// scale. `what` names the picture, `first` what each line is of.
+/// A table with a line for each row: its name, its figures, and the figure with its interval and limit drawn
+/// on one scale. `what` names the picture, `first` what each line is of.
 [[nodiscard]] std::string forest_plot(const std::string& what, const char* first,
                                       const std::vector<ForestRow>& rows);
 
-/// Which share of rows exceeds each tv, of the corpus, of the slices that drift most, and of the noise floors; empty
-/// where tv was not measured.
+/// Which share of rows exceeds each tv, of the corpus, of the slices that drift most, and of the noise
+/// floors; empty where tv was not measured.
 [[nodiscard]] std::string tail_plot(const DriftReport& report);
 /// Mean tv by position in the sequence; empty without full logits.
 [[nodiscard]] std::string position_plot(const DriftReport& report);

@@ -76,7 +76,8 @@ struct Made {
     table.profile.by_position[3].tv += drift;
   }
 
-  void decide(Verdict verdict, const schema::SliceWhere& where = {}, schema::Severity severity = schema::Severity::hard,
+  void decide(Verdict verdict, const schema::SliceWhere& where = {},
+              schema::Severity severity = schema::Severity::hard,
               const std::string& clause = "numerical.tv") {
     schema::ClauseVerdict made;
     made.clause = clause;
@@ -97,8 +98,12 @@ struct Made {
   }
 
   void suspect() {
-    report.diagnosis.suspicions.push_back(
-        {stages::Pattern::scaled_logits, "language=de", "a factor near 1.2", "it is sharper", "Check scales.", {}});
+    report.diagnosis.suspicions.push_back({stages::Pattern::scaled_logits,
+                                           "language=de",
+                                           "a factor near 1.2",
+                                           "it is sharper",
+                                           "Check scales.",
+                                           {}});
   }
 };
 
@@ -136,7 +141,8 @@ TEST_CASE("a finding names the slice that a clause fails on and the worst rows i
   CHECK(findings[1].clause == "numerical.soft");
   CHECK_FALSE(findings[1].blocks());
   CHECK(findings[1].gravest == Verdict::violated);
-  CHECK(findings[1].slice->where == schema::SliceWhere{{"language", "de"}});  // of the corpus: what drifts most
+  CHECK(findings[1].slice->where ==
+        schema::SliceWhere{{"language", "de"}});  // of the corpus: what drifts most
   CHECK(findings[1].rows[0]->row == 0);
   CHECK(findings[2].gravest == Verdict::pass);
   CHECK_FALSE(findings[2].slice);
@@ -150,7 +156,8 @@ TEST_CASE("a clause on a quantile is limited by the share that may lie beyond, n
   CHECK(drift::limit_of(verdict) == 0.03);
 }
 
-TEST_CASE("JUnit counts a violated clause as failure, an error as error, and what is not decided as skipped") {
+TEST_CASE(
+    "JUnit counts a violated clause as failure, an error as error, and what is not decided as skipped") {
   Made made;
   made.suspect();
   made.decide(Verdict::violated);
@@ -166,8 +173,9 @@ TEST_CASE("JUnit counts a violated clause as failure, an error as error, and wha
   CHECK(count(xml, "<failure ") == 1);
   CHECK(count(xml, "<error ") == 1);
   CHECK(count(xml, "<skipped ") == 4);
-  CHECK(has(xml,
-            R"(<failure type="violated" message="numerical.tv VIOLATED: mean tv is 0.0325 | Worst slice: language=de: 10 sequences, 10 rows, mean kl_inf_train 0.1, 3.08 times the corpus | Worst rows: row 0 (sequence 0, doc-0, position 0, kl_inf_train 0.1); row 4 )"));
+  CHECK(has(
+      xml,
+      R"(<failure type="violated" message="numerical.tv VIOLATED: mean tv is 0.0325 | Worst slice: language=de: 10 sequences, 10 rows, mean kl_inf_train 0.1, 3.08 times the corpus | Worst rows: row 0 (sequence 0, doc-0, position 0, kl_inf_train 0.1); row 4 )"));
   CHECK(has(xml, "| Pattern: scaled_logits (language=de)\">"));
   CHECK(has(xml, R"(type="not_evaluated")"));
   CHECK(has(drift::report_junit(Made().report), R"(tests="1" failures="0" errors="0" skipped="0")"));
@@ -192,7 +200,8 @@ TEST_CASE("names cannot end the element, the attribute, the cell or the line tha
   }
   const std::string markdown = drift::report_markdown(made.report);
   CHECK_FALSE(has(markdown, "\u202E"));
-  CHECK(has(markdown, "``" + std::string("<script>")));  // in a span of code, whose fence is longer than its text's
+  CHECK(has(markdown,
+            "``" + std::string("<script>")));  // in a span of code, whose fence is longer than its text's
   CHECK_FALSE(has(markdown, "warning: <script"));
   CHECK(has(markdown, "warning: &lt;script\\>"));
   for (std::size_t at = markdown.find("\n| "); at != std::string::npos; at = markdown.find("\n| ", at + 1)) {
@@ -205,7 +214,8 @@ TEST_CASE("a name in Markdown mentions nobody and links nothing") {
   Made made;
   made.report.warnings = {"@team broke #12, see https://example.org and www.example.org"};
   const std::string text = drift::report_markdown(made.report);
-  CHECK(has(text, "\\@\u2060team broke \\#\u206012, see https:\u2060//example.org and www.\u2060example.org"));
+  CHECK(
+      has(text, "\\@\u2060team broke \\#\u206012, see https:\u2060//example.org and www.\u2060example.org"));
 }
 
 TEST_CASE("Markdown says the verdict first and stays within a comment's size") {
@@ -214,7 +224,8 @@ TEST_CASE("Markdown says the verdict first and stays within a comment's size") {
   made.suspect();
   std::string text = drift::report_markdown(made.report);
   CHECK(text.starts_with("<!-- driftgate -->\n## driftgate: VIOLATED\n"));
-  CHECK(has(text, "- **VIOLATED** `numerical.tv`: mean tv is 0.0325\n  - Worst slice: language=de: 10 sequences"));
+  CHECK(has(text,
+            "- **VIOLATED** `numerical.tv`: mean tv is 0.0325\n  - Worst slice: language=de: 10 sequences"));
   CHECK(has(text, "- Pattern: scaled\\_logits (language=de)\n"));
   const std::string name(5'000, '@');
   Made large(name);
