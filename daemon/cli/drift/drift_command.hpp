@@ -20,7 +20,7 @@ struct DriftArgs : drift::InputArgs, drift::MeasureArgs {
   std::string lm_head;                 ///< file with the head of hidden states; empty = as captured
   std::string checkpoint;              ///< folder or file that holds the head; empty = none
   std::string certificate;             ///< page of Markdown to write; empty = none
-  std::vector<std::string> reports;    ///< FORMAT=FILE each: junit or markdown
+  std::vector<std::string> reports;    ///< FORMAT=FILE each: junit, markdown or html
   std::string version;                 ///< of the program, for the certificate
 };
 

@@ -20,7 +20,8 @@ struct Format {
   std::string_view name;
   std::string (*render)(const drift::DriftReport&);
 };
-constexpr std::array kFormats{Format{"junit", drift::report_junit}, Format{"markdown", drift::report_markdown}};
+constexpr std::array kFormats{Format{"junit", drift::report_junit},
+                              Format{"markdown", drift::report_markdown}, Format{"html", drift::report_html}};
 
 }  // namespace
 
@@ -31,9 +32,9 @@ Result<std::vector<ReportFile>> report_files(const std::vector<std::string>& arg
     const std::string name = argument.substr(0, equals);
     const auto* const format = std::ranges::find(kFormats, std::string_view(name), &Format::name);
     if (format == kFormats.end() || equals == std::string::npos || equals + 1 == argument.size()) {
-      return schema::fail(schema::ErrorCode::invalid_argument,
-                          fmt::format("--report {}: expected junit=FILE or markdown=FILE",
-                                      printable(argument)));
+      return schema::fail(
+          schema::ErrorCode::invalid_argument,
+          fmt::format("--report {}: expected junit=FILE, markdown=FILE or html=FILE", printable(argument)));
     }
     out.push_back({format->render, {"--report " + name, argument.substr(equals + 1)}});
   }

@@ -15,8 +15,8 @@ struct ReportFile {
   OutputFile output;
 };
 
-/// Reads the arguments of `--report`. Error: `invalid_argument` for an unknown format and for an argument without a
-/// file; the message lists the formats.
+/// Reads the arguments of `--report`. Error: `invalid_argument` for an unknown format and for an argument
+/// without a file; the message lists the formats.
 [[nodiscard]] schema::Result<std::vector<ReportFile>> report_files(const std::vector<std::string>& arguments);
 
 /// Writes each report. The first error, `io` with its path; the others are written nevertheless.

@@ -20,10 +20,14 @@ constexpr std::size_t kRowsNamed = 3;
 
 int gravity(Verdict verdict) {
   switch (verdict) {
-    case Verdict::violated: return 3;
-    case Verdict::error: return 2;
-    case Verdict::inconclusive: return 1;
-    case Verdict::pass: break;
+    case Verdict::violated:
+      return 3;
+    case Verdict::error:
+      return 2;
+    case Verdict::inconclusive:
+      return 1;
+    case Verdict::pass:
+      break;
   }
   return 0;
 }
@@ -34,8 +38,9 @@ bool blocks(const ClauseVerdict& verdict) {
 
 /// How far the estimate is from the limit, for comparing slices of one clause.
 double beyond(const ClauseVerdict& verdict) {
-  if (!verdict.estimate || !verdict.threshold) return 0;
-  const double difference = *verdict.estimate - *verdict.threshold;
+  const std::optional<double> limit = limit_of(verdict);
+  if (!verdict.estimate || !limit) return 0;
+  const double difference = *verdict.estimate - *limit;
   return verdict.limit_kind.starts_with("min") ? -difference : difference;
 }
 
@@ -75,8 +80,8 @@ FoundSlice described(const DriftReport& report, const schema::SliceWhere& where)
                      mean_beside_corpus(report, summary)};
 }
 
-/// The slice of the clause's gravest verdict; for a clause that was decided on the corpus alone, the slice that drifts
-/// most, if that is more than the corpus.
+/// The slice of the clause's gravest verdict; for a clause that was decided on the corpus alone, the slice
+/// that drifts most, if that is more than the corpus.
 std::optional<FoundSlice> slice_of(const DriftReport& report, const Finding& finding) {
   for (const ClauseVerdict* verdict : finding.verdicts) {
     if (!verdict->where.empty() && verdict->verdict != Verdict::pass)
@@ -101,6 +106,11 @@ std::vector<const gpu::WorstRow*> rows_of(const DriftReport& report, const schem
 }
 
 }  // namespace
+
+std::optional<double> limit_of(const ClauseVerdict& verdict) {
+  const auto share = verdict.details.find("tolerated_fraction");
+  return share == verdict.details.end() ? verdict.threshold : std::optional(share->second);
+}
 
 const gpu::SequenceInfo* info_of(const gpu::MeasurementTable& table, std::int64_t sequence) {
   const auto info = std::ranges::find(table.infos, sequence, &gpu::SequenceInfo::sequence);
@@ -175,8 +185,7 @@ std::vector<Advice> places_of(const DriftReport& report, const Finding& finding)
         {"Worst slice", place_text(finding.slice->where) + (figures.empty() ? "" : ": " + figures)});
   }
   std::string rows;
-  for (const gpu::WorstRow* row : finding.rows)
-    rows += (rows.empty() ? "" : "; ") + row_text(report, *row);
+  for (const gpu::WorstRow* row : finding.rows) rows += (rows.empty() ? "" : "; ") + row_text(report, *row);
   if (!rows.empty()) out.push_back({"Worst rows", rows});
   return out;
 }
@@ -185,8 +194,8 @@ std::vector<Advice> diagnosis_of(const DriftReport& report) {
   std::vector<Advice> out;
   if (const auto& suspicions = report.diagnosis.suspicions; !suspicions.empty()) {
     out.push_back({"Pattern", pattern_text(report)});
-    out.push_back({"Looks like",
-                   visible(suspicions.front().looks_like) + ", because " + visible(suspicions.front().because)});
+    out.push_back({"Looks like", visible(suspicions.front().looks_like) + ", because " +
+                                     visible(suspicions.front().because)});
     out.push_back({"Next", visible(suspicions.front().next)});
   } else if (!report.diagnosis.summary.empty()) {
     out.push_back({"Pattern", visible(report.diagnosis.summary)});

@@ -18,8 +18,8 @@ struct FoundSlice {
 /// A clause with its verdicts on the corpus and on slices, and where to look when it does not pass.
 struct Finding {
   std::string clause;
-  /// What the clause contributes to the contract's verdict: soft clauses and slices that do not block contribute
-  /// pass.
+  /// What the clause contributes to the contract's verdict: soft clauses and slices that do not block
+  /// contribute pass.
   schema::Verdict verdict = schema::Verdict::pass;
   /// The gravest of `verdicts`, whether it blocks or not.
   schema::Verdict gravest = schema::Verdict::pass;
@@ -29,8 +29,8 @@ struct Finding {
   [[nodiscard]] bool blocks() const { return verdict != schema::Verdict::pass; }
 };
 
-/// A finding for each clause that captures could decide, those that block first, then the gravest. They point into
-/// `report`.
+/// A finding for each clause that captures could decide, those that block first, then the gravest. They point
+/// into `report`.
 [[nodiscard]] std::vector<Finding> findings_of(const DriftReport& report);
 
 /// "row 329 (sequence 20, numeric-0020, position 48, kl_inf_train 0.097)".
@@ -44,9 +44,13 @@ struct Advice {
 };
 /// The worst slice of a finding that does not pass, and its worst rows.
 [[nodiscard]] std::vector<Advice> places_of(const DriftReport& report, const Finding& finding);
-/// The recognised pattern, what it looks like and why, and what to examine next; without a pattern, the summary of the
-/// diagnosis.
+/// The recognised pattern, what it looks like and why, and what to examine next; without a pattern, the
+/// summary of the diagnosis.
 [[nodiscard]] std::vector<Advice> diagnosis_of(const DriftReport& report);
+
+/// The limit of the figure that the verdict is about: of a clause on a quantile, the share that may lie
+/// beyond.
+[[nodiscard]] std::optional<double> limit_of(const schema::ClauseVerdict& verdict);
 
 /// What is known about the slices of a sequence; nullptr without a corpus.
 [[nodiscard]] const gpu::SequenceInfo* info_of(const gpu::MeasurementTable& table, std::int64_t sequence);

@@ -41,7 +41,8 @@ std::string prose(std::string_view text) {
   return out;
 }
 
-/// A name: a span of code, in which GitHub looks for nothing. In a table a pipe would end the cell even there.
+/// A name: a span of code, in which GitHub looks for nothing. In a table a pipe would end the cell even
+/// there.
 std::string code(std::string_view name, bool in_table = false) {
   std::string shown = visible(name, kMaxNameBytes);
   std::size_t longest = 0, run = 0;
@@ -94,9 +95,10 @@ std::string heading(const DriftReport& report) {
 std::string nonfinite(const DriftReport& report) {
   const gpu::MeasurementTable& t = *report.table;
   if (t.nonfinite_rows == 0) return {};
-  return fmt::format("\n**{} of {} rows have NaN or infinite logits{}.** Means over them do not exist.\n",
-                     stages::count_text(t.nonfinite_rows), stages::count_text(t.rows),
-                     t.worst_rows.empty() ? "" : "; the first is " + prose(row_text(report, t.worst_rows.front())));
+  return fmt::format(
+      "\n**{} of {} rows have NaN or infinite logits{}.** Means over them do not exist.\n",
+      stages::count_text(t.nonfinite_rows), stages::count_text(t.rows),
+      t.worst_rows.empty() ? "" : "; the first is " + prose(row_text(report, t.worst_rows.front())));
 }
 
 std::string lines_of(const std::vector<Advice>& advice, const char* indent) {
@@ -114,16 +116,17 @@ std::string failures(const DriftReport& report, const std::vector<Finding>& find
     ++all;
     if (shown == kFailuresShown || out.size() > kFailuresBytes) continue;
     const schema::ClauseVerdict& lead = *finding.verdicts.front();
-    out += fmt::format("- **{}**{} {}{}: {}\n", upper_text(finding.blocks() ? finding.verdict : finding.gravest),
-                       finding.blocks() ? "" : " (does not block)", code(lead.clause),
-                       lead.where.empty() ? "" : " on " + code(schema::slice_text(lead.where)),
-                       prose(lead.message));
+    out += fmt::format(
+        "- **{}**{} {}{}: {}\n", upper_text(finding.blocks() ? finding.verdict : finding.gravest),
+        finding.blocks() ? "" : " (does not block)", code(lead.clause),
+        lead.where.empty() ? "" : " on " + code(schema::slice_text(lead.where)), prose(lead.message));
     if (finding.blocks() || shown == 0) out += lines_of(places_of(report, finding), "  ");
     ++shown;
   }
   if (out.empty()) return {};
   if (all > shown) out += fmt::format("- {} more are in the table below\n", all - shown);
-  return "\n### What does not pass\n\n" + out + "\n### Where to look\n\n" + lines_of(diagnosis_of(report), "");
+  return "\n### What does not pass\n\n" + out + "\n### Where to look\n\n" +
+         lines_of(diagnosis_of(report), "");
 }
 
 std::string without_contract(const DriftReport& report) {
@@ -137,9 +140,10 @@ std::string clauses(const DriftReport& report, const std::vector<Finding>& findi
     for (const schema::ClauseVerdict* v : finding.verdicts) {
       if (++all > kClausesShown) continue;
       rows.push_back({upper_text(v->verdict) + (v->severity == schema::Severity::soft ? " (soft)" : ""),
-                      code(v->clause, true), v->where.empty() ? "corpus" : code(schema::slice_text(v->where), true),
+                      code(v->clause, true),
+                      v->where.empty() ? "corpus" : code(schema::slice_text(v->where), true),
                       figure_text(v->estimate), figure_text(v->lower) + " to " + figure_text(v->upper),
-                      figure_text(v->threshold), stages::count_text(v->clusters)});
+                      figure_text(limit_of(*v)), stages::count_text(v->clusters)});
     }
   }
   if (rows.empty()) return {};
@@ -166,9 +170,9 @@ std::string slices(const DriftReport& report) {
                     figure_text(least_mean(s, Metric::top1_flip))});
   }
   if (rows.empty()) return {};
-  return folded(fmt::format("Slices, largest mean kl_inf_train first ({} of {})", rows.size(),
-                            report.slices.size()),
-                table({"slice", "role", "sequences", "rows", "kl\\_inf\\_train", "tv", "top1\\_flip"}, rows));
+  return folded(
+      fmt::format("Slices, largest mean kl_inf_train first ({} of {})", rows.size(), report.slices.size()),
+      table({"slice", "role", "sequences", "rows", "kl\\_inf\\_train", "tv", "top1\\_flip"}, rows));
 }
 
 std::string worst_rows(const DriftReport& report) {
@@ -178,15 +182,17 @@ std::string worst_rows(const DriftReport& report) {
     if (rows.size() == kRowsShown) break;
     const auto at = [&](Metric metric) { return figure_text(row.values[static_cast<std::size_t>(metric)]); };
     const gpu::SequenceInfo* info = info_of(t, row.sequence);
-    rows.push_back({std::to_string(row.row), std::to_string(row.sequence),
-                    info == nullptr || info->id.empty() ? "" : code(info->id, true),
-                    info == nullptr || info->slices.empty() ? "" : code(schema::slice_text(info->slices), true),
-                    std::to_string(row.position), t.has_tokens ? std::to_string(row.token) : "–",
-                    at(Metric::kl_inf_train), at(Metric::tv), at(Metric::logit_span)});
+    rows.push_back(
+        {std::to_string(row.row), std::to_string(row.sequence),
+         info == nullptr || info->id.empty() ? "" : code(info->id, true),
+         info == nullptr || info->slices.empty() ? "" : code(schema::slice_text(info->slices), true),
+         std::to_string(row.position), t.has_tokens ? std::to_string(row.token) : "–",
+         at(Metric::kl_inf_train), at(Metric::tv), at(Metric::logit_span)});
   }
   if (rows.empty()) return {};
   return folded(fmt::format("Worst rows ({} of {} kept)", rows.size(), t.worst_rows.size()),
-                table({"row", "sequence", "id", "slices", "position", "token", "kl\\_inf\\_train", "tv", "logit\\_span"},
+                table({"row", "sequence", "id", "slices", "position", "token", "kl\\_inf\\_train", "tv",
+                       "logit\\_span"},
                       rows));
 }
 
@@ -196,7 +202,8 @@ std::string metrics(const DriftReport& report) {
     const gpu::MetricSummary& m = report.corpus.metrics[i];
     if (m.n == 0) continue;
     rows.push_back({code(schema::to_string(static_cast<Metric>(i))), figure_text(m.mean),
-                    figure_text(m.sequence_mean), figure_text(m.p50), figure_text(m.p99), figure_text(m.max)});
+                    figure_text(m.sequence_mean), figure_text(m.p50), figure_text(m.p99),
+                    figure_text(m.max)});
   }
   if (rows.empty()) return {};
   return folded("Metrics", table({"metric", "mean", "sequence\\_mean", "p50", "p99", "max"}, rows));
@@ -223,7 +230,8 @@ std::string report_markdown(const DriftReport& report) {
       worst_rows(report),
       metrics(report),
       remarks(report)};
-  constexpr std::string_view kLeftOut = "\nSome tables were left out, since a comment is limited; the JSON has them.\n";
+  constexpr std::string_view kLeftOut =
+      "\nSome tables were left out, since a comment is limited; the JSON has them.\n";
   std::string out = heading(report);
   bool left_out = false;
   for (const std::string& section : sections) {

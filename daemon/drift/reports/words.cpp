@@ -55,8 +55,8 @@ std::string visible(std::string_view text, std::size_t max_bytes) {
     const std::size_t length = std::max<std::size_t>(schema::utf8_length(whole, at), 1);
     const std::string_view character = std::string_view(whole).substr(at, length);
     const char32_t code = code_point(character);
-    const std::string shown = unseen(code) ? fmt::format("⟨U+{:04X}⟩", static_cast<std::uint32_t>(code))
-                                           : std::string(character);
+    const std::string shown =
+        unseen(code) ? fmt::format("⟨U+{:04X}⟩", static_cast<std::uint32_t>(code)) : std::string(character);
     cut = cut || out.size() + shown.size() > max_bytes;
     if (out.size() + shown.size() > max_bytes) break;
     out += shown;
@@ -69,12 +69,23 @@ std::string markup(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;

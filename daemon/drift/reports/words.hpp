@@ -16,8 +16,8 @@ namespace driftgate::drift {
 inline constexpr std::size_t kMaxNameBytes = 240, kMaxSentenceBytes = 2'000;
 
 /// Well-formed UTF-8 in which every character that takes no visible room is written as ⟨U+202E⟩: controls,
-/// zero-width and direction marks, line separators, tags (the same as on the daemon's page). What is longer than
-/// `max_bytes` is cut and ends in "…".
+/// zero-width and direction marks, line separators, tags (the same as on the daemon's page). What is longer
+/// than `max_bytes` is cut and ends in "…".
 [[nodiscard]] std::string visible(std::string_view text, std::size_t max_bytes = kMaxSentenceBytes);
 
 /// Escapes & < > " ' for the text and the attributes of XML and HTML.
