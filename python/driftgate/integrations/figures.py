@@ -8,7 +8,7 @@ count them.
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-BANDS = (("0.1%", 0.001), ("1%", 0.01), ("5%", 0.05))
+BANDS = (("0_1pct", 0.001), ("1pct", 0.01), ("5pct", 0.05))
 _SAFETY = 20.0  # verl clamps log-ratios to this before it squares their exponentials
 _NAN = float("nan")
 
@@ -213,14 +213,16 @@ def trl(p: Pairs) -> Dict[str, float]:
 FAMILIES = {"driftgate": driftgate, "verl": verl, "verl_probs": verl_probs, "nemo_rl": nemo_rl, "slime": slime, "trl": trl}
 
 
-def all_of(p: Pairs, families: Optional[Sequence[str]] = None) -> Dict[str, float]:
-    """The figures of the named families, of all of them by default; of no token only driftgate's."""
+def all_of(p: Pairs, families: Optional[Sequence[str]] = None, clip: float = 0.2) -> Dict[str, float]:
+    """The figures of the named families, of all of them by default; of no token only driftgate's. `clip` is PPO's c."""
     chosen = list(FAMILIES) if families is None else list(families)
     unknown = [name for name in chosen if name not in FAMILIES]
     if unknown:
         raise ValueError(f"families {', '.join(unknown)} are none of {', '.join(FAMILIES)}")
     out: Dict[str, float] = {}
     for name in chosen:
-        if p.tokens > 0 or name == "driftgate":
+        if name == "driftgate":
+            out.update(driftgate(p, clip))
+        elif p.tokens > 0:
             out.update(FAMILIES[name](p))
     return out

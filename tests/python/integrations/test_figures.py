@@ -96,7 +96,7 @@ class Definitions(unittest.TestCase):
             "kl_inf_train_sampled": mean(x - 1 - math.log(x) for x in w), "ess_fraction": sum(w) ** 2 / (4 * sum(x * x for x in w)),
             "clip_budget_used": 2 / 4, "chi2_sequence": mean((x - 1) ** 2 for x in whole),
             "tv_sequence": mean(max(0.0, 1 - x) for x in whole), "sequence_log_ratio": mean(map(math.log, whole)),
-            "band_retention/tokens/1%": 1 / 4, "band_retention/sequences/5%": 1 / 2}.items()})
+            "band_retention/tokens/1pct": 1 / 4, "band_retention/sequences/5pct": 1 / 2}.items()})
 
     def test_values_that_are_not_finite_are_counted_and_left_out(self):
         bad = figures.pairs([[-0.5, float("nan"), -1.25], [float("-inf"), -1, -1]], [[-0.75, -1, -1.0], [-1, -1, -1]],
