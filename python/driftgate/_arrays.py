@@ -1,0 +1,376 @@
+"""Arrays of other libraries, seen in place: DLPack (`__dlpack__`) and Python's buffer protocol, read by ctypes.
+
+Nothing here copies elements, except ids that are not 64-bit integers in a row (`ids`).
+"""
+
+import array
+import ctypes
+import sys
+from typing import Any, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from ._errors import InvalidArgument
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
+_DEVICE_NAMES = {1: "cpu", 2: "cuda", 3: "pinned cpu", 7: "vulkan", 8: "metal", 10: "rocm", 11: "pinned cpu",
+                 13: "managed cuda", 14: "oneapi"}
+_IN_HOST_MEMORY = frozenset((CPU, CUDA_HOST, 11, CUDA_MANAGED))
+FLOATS = ("float32", "bfloat16", "float16")
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+class _DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager_ctx", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+
+
+class _PyBuffer(ctypes.Structure):  # Py_buffer
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t),
+                ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
+                ("format", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+                ("strides", ctypes.POINTER(ctypes.c_ssize_t)), ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
+                ("internal", ctypes.c_void_p)]
+
+
+_RECORDS_RO = 0x10 | 0x08 | 0x04  # PyBUF_STRIDES | PyBUF_ND | PyBUF_FORMAT
+
+# PyDLL functions of this module's own, because argtypes on ctypes.pythonapi would be shared with everybody.
+_api = ctypes.PyDLL(None)
+_get_buffer = _api.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
+_get_buffer.restype = ctypes.c_int
+_release_buffer = _api.PyBuffer_Release
+_release_buffer.argtypes = [ctypes.c_void_p]
+_release_buffer.restype = None
+_capsule_is = _api.PyCapsule_IsValid
+_capsule_is.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_is.restype = ctypes.c_int
+_capsule_pointer = _api.PyCapsule_GetPointer
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_pointer.restype = ctypes.c_void_p
+
+# (code, bits) of DLDataType
+_DLPACK_DTYPES = {(2, 32): "float32", (4, 16): "bfloat16", (2, 16): "float16", (2, 64): "float64", (0, 64): "int64",
+                  (0, 32): "int32", (0, 16): "int16", (0, 8): "int8", (1, 8): "uint8", (1, 16): "uint16",
+                  (1, 32): "uint32", (1, 64): "uint64", (6, 8): "bool"}
+_BUFFER_KINDS = {"f": "float", "d": "float", "e": "float", "b": "int", "h": "int", "i": "int", "l": "int", "q": "int",
+                 "n": "int", "B": "uint", "H": "uint", "I": "uint", "L": "uint", "Q": "uint", "N": "uint"}
+
+
+class View(NamedTuple):
+    """Somebody else's array: where its first element is, and what holds it there."""
+
+    address: int
+    dtype: str
+    shape: Tuple[int, ...]
+    strides: Tuple[int, ...]  # in elements
+    device_type: int
+    device_id: int
+    owner: object
+
+    @property
+    def device(self) -> str:
+        name = _DEVICE_NAMES.get(self.device_type, f"device type {self.device_type}")
+        return name if self.device_type in _IN_HOST_MEMORY else f"{name}:{self.device_id}"
+
+
+class _Buffer:
+    """A buffer that is released with this object."""
+
+    __slots__ = ("raw", "held")
+
+    def __init__(self, source: Any) -> None:
+        self.held = False
+        self.raw = _PyBuffer()
+        _get_buffer(source, ctypes.byref(self.raw), _RECORDS_RO)  # PyDLL raises what the exporter raised
+        self.held = True
+
+    def __del__(self) -> None:
+        if self.held:
+            self.held = False
+            _release_buffer(ctypes.byref(self.raw))
+
+
+def _contiguous(shape: Sequence[int]) -> Tuple[int, ...]:
+    strides: List[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def _of_buffer(source: Any, what: str) -> View:
+    held = _Buffer(source)
+    raw = held.raw
+    form = (raw.format or b"B").decode("ascii", "replace")
+    if form[:1] in "@=<" and len(form) > 1:
+        form = form[1:]
+    kind = "bool" if form == "?" else _BUFFER_KINDS.get(form)
+    if kind is None or sys.byteorder != "little":
+        raise InvalidArgument(f"{what}: a buffer of elements {form!r} cannot be read; give float32 or float16, or "
+                              "bfloat16 by __dlpack__")
+    dtype = kind if kind == "bool" else f"{kind}{8 * raw.itemsize}"
+    shape = tuple(raw.shape[:raw.ndim])
+    steps = raw.strides[:raw.ndim] if raw.strides else [s * raw.itemsize for s in _contiguous(shape)]
+    if any(step % raw.itemsize for step in steps):
+        raise InvalidArgument(f"{what}: the strides are no multiple of the element's size; give a contiguous copy")
+    return View(raw.buf or 0, dtype, shape, tuple(step // raw.itemsize for step in steps), CPU, 0, held)
+
+
+_unversioned: Set[type] = set()  # types whose __dlpack__ knows no max_version: an exception for each call would cost more
+
+
+def _export(source: Any) -> Any:
+    """The newest kind of capsule that the producer knows, ordered behind its work by CUDA's default stream."""
+    kind = type(source)
+    if kind not in _unversioned:
+        try:
+            return source.__dlpack__(max_version=(1, 0))
+        except TypeError:
+            capsule = source.__dlpack__()
+            _unversioned.add(kind)
+            return capsule
+    return source.__dlpack__()
+
+
+def _wait_for_torch(source: Any) -> None:
+    """Waits for what torch still computes, because the library reads from streams of its own."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(source, torch.Tensor):
+        torch.cuda.current_stream(source.device).synchronize()
+
+
+def _of_capsule(capsule: Any, what: str) -> View:
+    # The capsule keeps its name and stays with the view, so that its own destructor gives the tensor back.
+    if _capsule_is(capsule, b"dltensor_versioned"):
+        managed = _DLManagedTensorVersioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        if managed.major != 1:
+            raise InvalidArgument(f"{what}: its DLPack version is {managed.major}.{managed.minor}, and 1 is known; "
+                                  "give it through the buffer protocol or another library")
+        tensor = managed.tensor
+    elif _capsule_is(capsule, b"dltensor"):
+        tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    else:
+        raise InvalidArgument(f"{what}: its DLPack capsule is used up already; give the array itself")
+    dtype = _DLPACK_DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    shape = tuple(tensor.shape[:tensor.ndim])
+    strides = tuple(tensor.strides[:tensor.ndim]) if tensor.strides else _contiguous(shape)
+    dtype = dtype or f"DLPack type {tensor.code} of {tensor.bits} bits"
+    return View((tensor.data or 0) + tensor.byte_offset, dtype, shape, strides, tensor.device_type, tensor.device_id,
+                capsule)
+
+
+def is_array(source: Any) -> bool:
+    """Whether `view` can read it, as far as its type says."""
+    return hasattr(source, "__dlpack__") or isinstance(source, (bytes, bytearray, memoryview, array.array))
+
+
+def view(source: Any, what: str) -> View:
+    """The array in place. `what` names it in errors."""
+    if hasattr(source, "__dlpack__"):
+        if getattr(source, "requires_grad", False):
+            source = source.detach()
+        try:
+            capsule = _export(source)
+        except (BufferError, RuntimeError, TypeError, ValueError) as refusal:
+            # NumPy before 2.1 exports no array that is read-only this way, and a buffer of it at any version.
+            try:
+                return _of_buffer(source, what)
+            except (TypeError, BufferError):
+                raise InvalidArgument(f"{what}: {type(source).__name__} cannot be read in place: {refusal}; give a "
+                                      "dense array of float32, bfloat16 or float16") from refusal
+        seen = _of_capsule(capsule, what)
+        if seen.device_type == CUDA:
+            _wait_for_torch(source)
+        return seen
+    try:
+        return _of_buffer(source, what)
+    except (TypeError, BufferError):
+        raise InvalidArgument(f"{what}: {type(source).__name__} has neither __dlpack__ nor a buffer; give a tensor "
+                              "of torch, an array of numpy or jax, or the path of a capture") from None
+
+
+class Block(NamedTuple):
+    """Rows that lie one behind the other at a fixed distance."""
+
+    address: int
+    rows: int
+    stride: int  # elements from one row to the next
+
+
+class Rows(NamedTuple):
+    """[rows, columns] in place, in as few blocks as its strides allow."""
+
+    blocks: Tuple[Block, ...]
+    dtype: str
+    rows: int
+    columns: int
+    steps: Tuple[int, ...]  # rows of each sequence, where the shape tells them; else empty
+    device_type: int
+    device_id: int
+    owner: object
+
+
+SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def _check_rows(seen: View, what: str) -> None:
+    if seen.dtype not in SIZES:
+        raise InvalidArgument(f"{what}: elements are {seen.dtype}; give {', '.join(FLOATS[:-1])} or {FLOATS[-1]} "
+                              f"(of a tensor: x.float())")
+    if len(seen.shape) not in (2, 3):
+        raise InvalidArgument(f"{what}: the shape is {list(seen.shape)}; give [rows, columns] or [sequences, rows, "
+                              "columns]")
+    if 0 in seen.shape:
+        raise InvalidArgument(f"{what}: the shape is {list(seen.shape)}, so there is nothing to compare")
+    if seen.shape[-1] > 1 and seen.strides[-1] != 1:
+        raise InvalidArgument(f"{what}: the elements of a row are {seen.strides[-1]} apart; give rows whose elements "
+                              "are adjacent (of a tensor: x.contiguous(), of an array: numpy.ascontiguousarray(x))")
+    if any(step < 0 for step in seen.strides):
+        raise InvalidArgument(f"{what}: the rows run backwards; give a copy in order (numpy.ascontiguousarray(x))")
+    step = seen.strides[-2]
+    if seen.shape[-2] > 1 and step < seen.shape[-1]:
+        raise InvalidArgument(f"{what}: its rows overlap (they are {step} elements apart and {seen.shape[-1]} long); "
+                              "give an array of rows of their own (of a tensor: x.contiguous())")
+
+
+def _rows_of_one(seen: View, what: str) -> Rows:
+    _check_rows(seen, what)
+    columns, steps = seen.shape[-1], seen.shape[-2]
+    stride = seen.strides[-2] if steps > 1 else columns
+    owner = seen.owner
+    if len(seen.shape) == 2:
+        block = Block(seen.address, steps, stride)
+        return Rows((block,), seen.dtype, steps, columns, (), seen.device_type, seen.device_id, owner)
+    count, apart = seen.shape[0], seen.strides[0]
+    if steps == 1 and count > 1 and apart >= columns:
+        blocks: Tuple[Block, ...] = (Block(seen.address, count, apart),)
+    elif apart == steps * stride or count == 1:
+        blocks = (Block(seen.address, count * steps, stride),)
+    else:
+        size = SIZES[seen.dtype]
+        blocks = tuple(Block(seen.address + i * apart * size, steps, stride) for i in range(count))
+    return Rows(blocks, seen.dtype, count * steps, columns, (steps,) * count, seen.device_type, seen.device_id, owner)
+
+
+def rows(source: Any, what: str) -> Rows:
+    """Rows of one array, [rows, columns] or [sequences, rows, columns], or of a list with one [rows, columns] for
+    each sequence."""
+    if not isinstance(source, (list, tuple)):
+        return _rows_of_one(view(source, what), what)
+    if not source:
+        raise InvalidArgument(f"{what}: the list is empty; give one array for each sequence")
+    parts = []
+    for index, item in enumerate(source):
+        name = f"{what}[{index}]"
+        parts.append(_rows_of_one(view(item, name), name))
+        first, this = parts[0], parts[-1]
+        for label in ("dtype", "columns", "device_type", "device_id"):
+            if getattr(this, label) != getattr(first, label):
+                raise InvalidArgument(f"{name}: {label.replace('_', ' ')} is {getattr(this, label)} and that of "
+                                      f"{what}[0] is {getattr(first, label)}; give arrays of one kind")
+    blocks = tuple(block for part in parts for block in part.blocks)
+    steps = tuple(n for part in parts for n in (part.steps or (part.rows,)))
+    return Rows(blocks, parts[0].dtype, sum(part.rows for part in parts), parts[0].columns, steps,
+                parts[0].device_type, parts[0].device_id, [part.owner for part in parts])
+
+
+class Ids(NamedTuple):
+    """Consecutive 64-bit integers."""
+
+    address: int
+    count: int
+    owner: object
+
+
+_INTEGERS = {"int64": ctypes.c_int64, "int32": ctypes.c_int32, "int16": ctypes.c_int16, "int8": ctypes.c_int8,
+             "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16, "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64}
+
+
+def _copied_ids(seen: View) -> "array.array[int]":
+    """The integers in the order of their indices, as 64-bit ones."""
+    kind = _INTEGERS[seen.dtype]
+    size = ctypes.sizeof(kind)
+    out = array.array("q")
+
+    def line(address: int, count: int, step: int) -> Sequence[int]:
+        if step < 0:
+            return line(address + (count - 1) * step * size, count, -step)[::-1]
+        if step == 0 or count == 0:
+            return [kind.from_address(address).value] * count if count else []
+        return (kind * ((count - 1) * step + 1)).from_address(address)[::step]
+
+    def walk(address: int, axis: int) -> None:
+        if axis >= len(seen.shape) - 1:
+            count, step = (seen.shape[axis], seen.strides[axis]) if seen.shape else (1, 1)
+            out.extend(line(address, count, step))
+            return
+        for index in range(seen.shape[axis]):
+            walk(address + index * seen.strides[axis] * size, axis + 1)
+
+    try:
+        walk(seen.address, 0)
+    except OverflowError:
+        raise InvalidArgument("an id does not fit into 64 bits with a sign; give smaller ones") from None
+    return out
+
+
+def ids(source: Any, count: int, what: str) -> Optional[Ids]:
+    """`count` ids; in place where they are 64-bit integers one behind the other, else copied. None stays None."""
+    if source is None:
+        return None
+    if isinstance(source, Ids):
+        if source.count != count:
+            raise InvalidArgument(f"{what}: {source.count} of them for {count} rows; give one for each row")
+        return source
+    if isinstance(source, (list, tuple)) and source and all(is_array(item) for item in source):
+        out = array.array("q")
+        for index, item in enumerate(source):
+            seen = view(item, f"{what}[{index}]")
+            _check_ids(seen, f"{what}[{index}]")
+            out.extend(_copied_ids(seen))
+        source = out
+    elif not is_array(source):
+        try:
+            source = array.array("q", _flat(source))
+        except (TypeError, OverflowError) as fault:
+            raise InvalidArgument(f"{what}: {fault}; give integers, one for each row") from None
+    seen = view(source, what)
+    _check_ids(seen, what)
+    total = 1
+    for extent in seen.shape:
+        total *= extent
+    if total != count:
+        raise InvalidArgument(f"{what}: {total} of them ({list(seen.shape)}) for {count} rows; give one for each row")
+    if seen.dtype == "int64" and seen.device_type in _IN_HOST_MEMORY and is_contiguous(seen):
+        return Ids(seen.address, total, seen.owner)
+    copied = _copied_ids(seen)
+    return Ids(copied.buffer_info()[0], total, copied)
+
+
+def _flat(values: Any) -> List[int]:
+    out: List[int] = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            out.extend(_flat(value))
+        else:
+            out.append(value)
+    return out
+
+
+def is_contiguous(seen: View) -> bool:
+    wanted = _contiguous(seen.shape)
+    return all(extent == 1 or step == want for extent, step, want in zip(seen.shape, seen.strides, wanted))
+
+
+def _check_ids(seen: View, what: str) -> None:
+    if seen.dtype not in _INTEGERS:
+        raise InvalidArgument(f"{what}: elements are {seen.dtype}; give integers, one for each row")
+    if seen.device_type not in _IN_HOST_MEMORY:
+        raise InvalidArgument(f"{what}: it is on {seen.device}; ids are read by the processor, so give x.cpu()")

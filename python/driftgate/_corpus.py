@@ -1,0 +1,60 @@
+"""Slices of sequences, as the library reads them: JSON Lines."""
+
+import json
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+from . import _abi
+from ._errors import InvalidArgument
+from ._rows import _new
+
+Slices = Union[Mapping[str, Sequence[Any]], Mapping[int, Mapping[str, Any]], Sequence[Mapping[str, Any]]]
+
+
+def _attributes(values: Mapping[str, Any]) -> Dict[str, str]:
+    return {str(key): str(value) for key, value in values.items() if value is not None}
+
+
+def _one_each(count: int, sequences: List[int], what: str) -> None:
+    if count != len(sequences):
+        raise InvalidArgument(f"{what}: {count} of them for {len(sequences)} sequences; give one for each sequence, in "
+                              "the order in which the rows first name them")
+
+
+def lines_of(slices: Slices, sequences: Optional[List[int]]) -> List[Dict[str, Any]]:
+    """A line of the corpus for each sequence. `sequences`: their ids by first appearance, where they are known."""
+    if isinstance(slices, Mapping):
+        if slices and all(isinstance(key, int) for key in slices):
+            return [{"sequence": key, "slices": _attributes(value)} for key, value in slices.items()]
+        lengths = {len(values) for values in slices.values()}
+        if len(lengths) > 1:
+            raise InvalidArgument("slices: " + ", ".join(f"{key} has {len(v)} values" for key, v in slices.items()) +
+                                  "; give each attribute one value for each sequence")
+        rows = [{key: values[i] for key, values in slices.items()} for i in range(max(lengths, default=0))]
+    else:
+        rows = list(slices)
+        if not all(isinstance(row, Mapping) for row in rows):
+            raise InvalidArgument("slices: give {attribute: values}, {sequence: {attribute: value}}, or a list of "
+                                  "{attribute: value}, one for each sequence")
+    if sequences is None:
+        sequences = list(range(len(rows)))
+    _one_each(len(rows), sequences, "slices")
+    return [{"sequence": sequence, "slices": _attributes(row)} for sequence, row in zip(sequences, rows)]
+
+
+def open_corpus(slices: Optional[Slices], corpus: Any, sequences: Any) -> Optional["_abi.Handle"]:
+    """The corpus, or None. `corpus`: a path, or objects of its lines. `sequences()` gives the ids by first
+    appearance, or None where they are not known yet."""
+    if corpus is not None and slices is not None:
+        raise InvalidArgument("slices and corpus are both given; a corpus holds the slices, so give one of them")
+    close = _abi.lib.dg_corpus_close
+    if isinstance(corpus, (str, os.PathLike)):
+        return _new(_abi.lib.dg_corpus_open, close, None, _abi.Text.of(os.fspath(corpus)))
+    if corpus is None and slices is None:
+        return None
+    lines = list(corpus) if slices is None else lines_of(slices, sequences())
+    try:
+        text = "\n".join(json.dumps(line, ensure_ascii=False, allow_nan=False) for line in lines)
+    except (TypeError, ValueError) as fault:
+        raise InvalidArgument(f"corpus: {fault}; give objects that JSON can hold") from None
+    return _new(_abi.lib.dg_corpus_parse, close, None, _abi.Text.of(text + "\n"), _abi.Text.of("slices"))

@@ -1,0 +1,232 @@
+"""driftgate.drift and driftgate.Accumulator."""
+
+import ctypes
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from . import _abi, _arrays, _rows
+from ._corpus import Slices, open_corpus
+from ._errors import InvalidArgument
+from ._rows import _new
+from ._running import ProgressFunction, Running, options_of
+from .capture import Capture, Identity, _capture_of
+from .contract import Contract
+from .result import Drift
+
+KEPT_ROWS = 1_000_000  # whose figures are kept without being asked for
+
+Side = Union[str, "os.PathLike[str]", Capture, _rows.Source]
+
+
+def _is_path(source: Any) -> bool:
+    return isinstance(source, str) or hasattr(source, "__fspath__")
+
+
+def _seen(numbers: Any, rows: int) -> List[int]:
+    """Ids by first appearance."""
+    ids = _arrays.ids(numbers, rows, "sequences")
+    return list(dict.fromkeys((ctypes.c_int64 * ids.count).from_address(ids.address))) if ids else [0]
+
+
+class _Pair:
+    """Both sides of a comparison: captures, or arrays of more than one block, which only an accumulator takes."""
+
+    def __init__(self, train: Side, inf: Side, columns: Dict[str, Any], identity: Dict[str, Any],
+                 kernels: Tuple[str, str]) -> None:
+        sides = [Capture.open(side) if _is_path(side) else side for side in (train, inf)]
+        opened = [side for side in sides if isinstance(side, Capture)]
+        if len(opened) == 2:
+            given = [name for name, value in {**columns, **identity}.items() if value is not None]
+            if given:
+                raise InvalidArgument(f"{given[0]}: captures hold it themselves; leave it out, or give it to "
+                                      "driftgate.Capture.of")
+        elif opened:  # the array beside a capture is of the same rows, unless something else is said
+            columns = {name: getattr(opened[0], name) if value is None else value for name, value in columns.items()}
+            said = opened[0].identity._asdict()
+            identity = {name: said[name] if value is None else value for name, value in identity.items()}
+        self.sequence_ids = columns["sequences"]
+        self.captures: List[Optional[Capture]] = []
+        self.prepared: List[Optional[_rows.Prepared]] = []
+        self.identities: List[Identity] = []
+        self._names = ("train", "inf")
+        stated = {name: value for name, value in identity.items() if value is not None}
+        for side, what, kernel in zip(sides, self._names, kernels):
+            if isinstance(side, Capture):
+                self.captures.append(side)
+                self.prepared.append(None)
+                self.identities.append(side.identity)
+                continue
+            self.prepared.append(_rows.prepare(side, what, like=self.prepared[0] if self.prepared else None, **columns))
+            self.captures.append(None)
+            self.identities.append(Identity(**{**stated, "kernel": kernel}))
+
+    @property
+    def rows(self) -> int:
+        first = self.captures[0] or self.prepared[0]
+        return first.rows if first else 0
+
+    def sequences(self) -> List[int]:
+        if self.sequence_ids is not None:
+            return _seen(self.sequence_ids, self.rows)
+        for capture, prepared in zip(self.captures, self.prepared):
+            if prepared is not None and prepared.columns.sequences is not None:
+                return _seen(prepared.columns.sequences, prepared.rows)
+            if capture is not None:
+                return list(dict.fromkeys(capture.sequences))
+        return [0]
+
+    @property
+    def device(self) -> str:
+        """Where the rows are: "cpu" or "cuda:N"."""
+        found = {prepared.device if prepared else "cpu" for prepared in self.prepared}
+        if len(found) > 1:
+            raise InvalidArgument(f"train and inf: the rows are on {' and '.join(sorted(found))}; give both in one "
+                                  "place (of a tensor: x.cpu())")
+        return found.pop()
+
+    @property
+    def size(self) -> int:
+        """About the bytes of one side."""
+        return max(prepared.size if prepared else 4 * capture.rows * capture.columns if capture else 0
+                   for capture, prepared in zip(self.captures, self.prepared))
+
+    @property
+    def is_whole(self) -> bool:
+        return all(prepared is None or len(prepared.blocks) == 1 for prepared in self.prepared)
+
+    def open(self) -> Tuple[Capture, Capture]:
+        made = [capture or _capture_of(prepared, identity, what) for capture, prepared, identity, what
+                in zip(self.captures, self.prepared, self.identities, self._names) if capture or prepared]
+        return made[0], made[1]
+
+    def keeps_rows(self, asked: Optional[bool]) -> bool:
+        if asked is not None:
+            return asked
+        for capture, prepared in zip(self.captures, self.prepared):
+            if capture is not None and capture.mode not in ("full", "hidden"):
+                return False
+            if prepared is not None and not prepared.can_keep_rows:
+                return False
+        return self.rows <= KEPT_ROWS
+
+
+def _floors(given: Any, what: str) -> List[Capture]:
+    if given is None:
+        return []
+    sides = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(sides) > 2:
+        raise InvalidArgument(f"{what}: {len(sides)} captures; give one, which is compared with the capture itself, or "
+                              "two, which are compared with each other")
+    return [side if isinstance(side, Capture) else Capture.open(side) for side in sides]
+
+
+def drift(train: Side, inf: Side, tokens: Any = None, sequences: Any = None, positions: Any = None,
+          slices: Optional[Slices] = None, contract: Union[Contract, str, "os.PathLike[str]", Mapping[str, Any],
+                                                           None] = None, *,
+          corpus: Union[str, "os.PathLike[str]", Sequence[Mapping[str, Any]], None] = None,
+          floor_train: Any = None, floor_inf: Any = None, device: Optional[str] = None,
+          threads: Optional[int] = None, metrics: str = "all", top_k: Optional[int] = None,
+          top_rows: Optional[int] = None, keep_rows: Optional[bool] = None,
+          progress: Optional[ProgressFunction] = None, train_kernel: str = "train", inf_kernel: str = "inf",
+          checkpoint: Optional[str] = None, corpus_digest: Optional[str] = None, token_source: Optional[str] = None,
+          sampling_filter: Optional[str] = None, temperature: Optional[float] = None) -> Drift:
+    """Measures the drift of an inference kernel from its training kernel, and decides a contract.
+
+    ``train`` and ``inf`` are paths of captures, `Capture` objects, or logits before any temperature: anything with
+    ``__dlpack__`` or a buffer, float32, bfloat16 or float16, of the shape [rows, vocabulary] (one sequence) or
+    [sequences, rows, vocabulary], or a list with one [rows, vocabulary] for each sequence. `Hidden`, `TopK` and
+    `Logprobs` wrap what is no logits. Nothing is copied; the interpreter's lock is released meanwhile.
+
+    ``tokens``, ``sequences``, ``positions``: one integer for each row; ``tokens`` are those that follow the rows.
+    ``slices``: {attribute: values} or a list of {attribute: value}, one for each sequence; or {sequence: {attribute:
+    value}}. ``corpus``: the same as a file of JSON Lines or its objects. ``contract``: a path, a mapping or a
+    `Contract`. ``floor_train``, ``floor_inf``: one or two captures of the same kernel with another batch size.
+    ``progress(done, total)`` is called between batches and stops the measurement where it returns true.
+    """
+    columns = {"tokens": tokens, "sequences": sequences, "positions": positions}
+    identity = {"checkpoint": checkpoint, "corpus_digest": corpus_digest, "token_source": token_source,
+                "sampling_filter": sampling_filter, "temperature": temperature}
+    pair = _Pair(train, inf, columns, identity, (train_kernel, inf_kernel))
+    place = pair.device
+    held = open_corpus(slices, corpus, pair.sequences)
+    agreed = None if contract is None else Contract.of(contract)
+    running = Running(progress, pair.size)
+    options = options_of(device=device or place, threads=threads, metrics=metrics, top_k=top_k, top_rows=top_rows,
+                         keep_rows=pair.keeps_rows(keep_rows), running=running)
+    floors = (_floors(floor_train, "floor_train"), _floors(floor_inf, "floor_inf"))
+    if not pair.is_whole:
+        return _in_blocks(pair, held, agreed, floors, options, running)
+    captures = pair.open()
+    inputs = _abi.Inputs(train=captures[0]._handle.value, inf=captures[1]._handle.value,
+                         corpus=held.value if held else None, contract=agreed._handle.value if agreed else None)
+    for member, given in zip((inputs.floor_train, inputs.floor_inf), floors):
+        for index, capture in enumerate(given):
+            member[index] = capture._handle.value
+    return Drift(running.measure(_abi.lib.dg_measure, ctypes.byref(inputs), ctypes.byref(options)))
+
+
+def _in_blocks(pair: _Pair, corpus: Optional[_abi.Handle], contract: Optional[Contract], floors: Tuple[Any, Any],
+               options: _abi.Options, running: Running) -> Drift:
+    """Rows that are several blocks of memory, such as logits[:, :-1], one block after the other: the same figures."""
+    train, inf = pair.prepared
+    if any(floors) or train is None or inf is None:
+        raise InvalidArgument("train or inf: its rows are several blocks of memory, which cannot be compared with a "
+                              "capture or beside noise floors in place; give a contiguous copy (x.contiguous())")
+    adding = _abi.AccumulatorOptions(train=ctypes.pointer(pair.identities[0]._struct()),
+                                     inf=ctypes.pointer(pair.identities[1]._struct()),
+                                     corpus=corpus.value if corpus else None,
+                                     contract=contract._handle.value if contract else None,
+                                     options=ctypes.pointer(options), max_rows=train.rows)
+    handle = _new(_abi.lib.dg_accumulator_create, _abi.lib.dg_accumulator_close, None, ctypes.byref(adding))
+    for of_train, of_inf in _rows.pairs(train, inf):
+        running.run(_abi.lib.dg_accumulator_add, handle.value, ctypes.byref(of_train), ctypes.byref(of_inf), None)
+    return Drift(running.measure(_abi.lib.dg_accumulator_finish, handle.value))
+
+
+class Accumulator:
+    """Takes batches during a run and reports on all of them as one `drift` would, to the bit.
+
+    The batches may be used for something else after `add`. About 210 bytes are kept for each row, and no logits.
+    """
+
+    def __init__(self, *, contract: Union[Contract, str, "os.PathLike[str]", Mapping[str, Any], None] = None,
+                 slices: Optional[Slices] = None,
+                 corpus: Union[str, "os.PathLike[str]", Sequence[Mapping[str, Any]], None] = None,
+                 device: str = "cpu", threads: Optional[int] = None, metrics: str = "all",
+                 top_k: Optional[int] = None, top_rows: Optional[int] = None, keep_rows: bool = False,
+                 max_rows: Optional[int] = None, progress: Optional[ProgressFunction] = None,
+                 train_kernel: str = "train", inf_kernel: str = "inf", checkpoint: str = "", corpus_digest: str = "",
+                 token_source: str = "corpus", sampling_filter: str = "none", temperature: float = 1.0) -> None:
+        """`slices` or `corpus` hold every sequence that will be added. `max_rows`: 16,777,216 if not given."""
+        self._running = Running(progress)
+        rest = (checkpoint, corpus_digest, token_source, sampling_filter, temperature)
+        sides = [Identity(kernel, *rest)._struct() for kernel in (train_kernel, inf_kernel)]
+        held = open_corpus(slices, corpus, lambda: None)
+        agreed = None if contract is None else Contract.of(contract)
+        options = options_of(device=device, threads=threads, metrics=metrics, top_k=top_k, top_rows=top_rows,
+                             keep_rows=keep_rows, running=self._running)
+        made = _abi.AccumulatorOptions(train=ctypes.pointer(sides[0]), inf=ctypes.pointer(sides[1]),
+                                       corpus=held.value if held else None,
+                                       contract=agreed._handle.value if agreed else None,
+                                       options=ctypes.pointer(options), max_rows=max_rows or 0)
+        self._handle = _new(_abi.lib.dg_accumulator_create, _abi.lib.dg_accumulator_close, self._running,
+                            ctypes.byref(made))
+        self._next = 0
+
+    def add(self, train: _rows.Source, inf: _rows.Source, tokens: Any = None, sequences: Any = None,
+            positions: Any = None) -> None:
+        """Measures a batch and adds it. Without `sequences`, [rows, vocabulary] is one more sequence and [sequences,
+        rows, vocabulary] is as many more; a sequence that goes on over several batches is given by its number."""
+        columns = {"tokens": tokens, "sequences": sequences, "positions": positions}
+        of_both = _rows.prepare(train, "train", first_sequence=self._next, **columns)
+        for of_train, of_inf in _rows.pairs(of_both, _rows.prepare(inf, "inf", like=of_both)):
+            self._running.run(_abi.lib.dg_accumulator_add, self._handle.value, ctypes.byref(of_train),
+                              ctypes.byref(of_inf), None)
+        self._next = of_both.columns.next_sequence
+
+    def __len__(self) -> int:
+        return int(_abi.lib.dg_accumulator_rows(self._handle.value))
+
+    def finish(self) -> Drift:
+        """The drift of all rows so far. More may follow, and so may another `finish`."""
+        return Drift(self._running.measure(_abi.lib.dg_accumulator_finish, self._handle.value))

@@ -1,0 +1,101 @@
+"""Options of a measurement, and how it is interrupted."""
+
+import ctypes
+import signal
+import threading
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from . import _abi
+from ._errors import InvalidArgument
+
+LONG_BYTES = 4 << 20  # of each kernel's rows: about a millisecond
+ProgressFunction = Callable[[int, int], Any]
+_INTERRUPTING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name))
+
+
+class Running:
+    """One call of the library during which Python's signal handlers and the caller's progress function work.
+
+    Python runs a signal's handler at the first bytecode of the callback, where an exception could not leave it. So
+    handlers are put aside during the call, and the callback calls them where it can catch what they raise.
+    """
+
+    def __init__(self, progress: Optional[ProgressFunction], size: int = LONG_BYTES) -> None:
+        """`size`: bytes of rows. Signals can wait for the end of a call that is short."""
+        self._progress = progress
+        self._fault: Optional[BaseException] = None
+        self._caught: List[Tuple[int, Any]] = []
+        self._before: Dict[int, Any] = {}
+        self._watching = (progress is not None or size >= LONG_BYTES) and (
+            threading.current_thread() is threading.main_thread())
+        self.callback: Any = _abi.Progress(self._called) if self._watching or progress else None
+
+    @property
+    def pointer(self) -> Optional[int]:
+        return ctypes.cast(self.callback, ctypes.c_void_p).value if self.callback else None
+
+    def _called(self, user: Optional[int], done: int, total: int) -> int:
+        try:
+            self._handle_signals()
+            return 1 if self._progress is not None and self._progress(done, total) else 0
+        except BaseException as fault:  # it must not leave the callback; `run` raises it
+            self._fault = fault
+            return 1
+
+    def _noted(self, number: int, frame: Any) -> None:
+        self._caught.append((number, frame))
+
+    def _handle_signals(self) -> None:
+        while self._caught:
+            number, frame = self._caught.pop(0)
+            self._before[number](number, frame)
+
+    def _put_aside(self) -> None:
+        for number in _INTERRUPTING:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                self._before[number] = handler
+                signal.signal(number, self._noted)
+
+    def _put_back(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._handle_signals()
+
+    def run(self, function: Any, *arguments: Any) -> None:
+        """Calls it; raises what the handlers or the progress function raised, else the call's own error."""
+        fault: Optional[BaseException] = None
+        if self._watching:
+            self._put_aside()
+        try:
+            status = function(*arguments)
+            fault = _abi.fail(status) if status else None
+        finally:
+            if self._watching:
+                self._put_back()
+        raised, self._fault = self._fault or fault, None
+        if raised is not None:
+            raise raised
+
+    def measure(self, function: Any, *arguments: Any) -> _abi.Handle:
+        """The same for a call that makes a result."""
+        out = ctypes.c_void_p()
+        try:
+            self.run(function, *arguments, ctypes.byref(out), None)
+        except BaseException:
+            if out.value:
+                _abi.lib.dg_result_close(out.value)
+            raise
+        return _abi.Handle(out.value or 0, _abi.lib.dg_result_close)
+
+
+def options_of(*, device: str, threads: Optional[int], metrics: str, top_k: Optional[int], top_rows: Optional[int],
+               keep_rows: bool, running: Optional[Running]) -> _abi.Options:
+    if metrics not in ("all", "core"):
+        raise InvalidArgument(f"metrics: {metrics!r}; give 'all' or 'core'")
+    for name, value, least in (("threads", threads, 0), ("top_k", top_k, 1), ("top_rows", top_rows, 0)):
+        if value is not None and not (isinstance(value, int) and least <= value < 2**32 - 1):
+            raise InvalidArgument(f"{name}: {value!r}; give a number from {least} on, or None")
+    return _abi.Options(threads=threads or 0, device=_abi.Text.of(device), metrics=0 if metrics == "all" else 1,
+                        top_k=top_k or 0, top_rows=_abi.NO_TOP_ROWS if top_rows == 0 else top_rows or 0,
+                        keep_rows=int(keep_rows), progress=running.pointer if running else None)
