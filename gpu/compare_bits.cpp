@@ -18,14 +18,6 @@ namespace {
 
 constexpr std::uint64_t kRowsBetweenChecks = 8'192;
 
-/// The first difference between the two captures in one row, as stored.
-struct Difference {
-  std::uint64_t row = 0;
-  std::string tensor;                ///< by its name in the capture: "logits", "topk_logprobs" …
-  std::uint64_t element = 0;         ///< of that tensor's row
-  std::uint64_t train = 0, inf = 0;  ///< the bit patterns of the two elements
-};
-
 /// One tensor of a capture.
 struct Column {
   std::string tensor;
@@ -40,29 +32,30 @@ struct Column {
 /// Pointers to the rows of one tensor, in row order.
 class Rows {
  public:
-  /// `base` returns a pointer to the first row of a segment.
-  template <typename Base>
-  Rows(const Capture& capture, std::size_t row_bytes, Base base) : row_bytes_(row_bytes) {
+  /// `base` returns a pointer to the first row of a segment, `distance` the bytes from one row to the next.
+  template <typename Base, typename Distance>
+  Rows(const Capture& capture, Base base, Distance distance) {
     for (const CaptureSegment& segment : capture.segments()) {
-      pieces_.push_back({segment.first_row + segment.rows, segment.first_row, base(segment)});
+      pieces_.push_back({segment.first_row + segment.rows, segment.first_row, base(segment), distance(segment)});
     }
   }
-  Rows(const std::byte* first, std::size_t row_bytes) : row_bytes_(row_bytes) {
-    pieces_.push_back({std::numeric_limits<std::uint64_t>::max(), 0, first});
+  Rows(const std::byte* first, std::uint64_t row_bytes) {
+    pieces_.push_back({std::numeric_limits<std::uint64_t>::max(), 0, first, row_bytes});
   }
   [[nodiscard]] const std::byte* at(std::uint64_t row) {
     while (row >= pieces_[piece_].end) ++piece_;
-    return pieces_[piece_].first + static_cast<std::size_t>(row - pieces_[piece_].begin) * row_bytes_;
+    const Piece& piece = pieces_[piece_];
+    return piece.first + static_cast<std::size_t>((row - piece.begin) * piece.row_bytes);
   }
 
  private:
   struct Piece {
     std::uint64_t end = 0, begin = 0;
     const std::byte* first = nullptr;
+    std::uint64_t row_bytes = 0;
   };
   std::vector<Piece> pieces_;
   std::size_t piece_ = 0;
-  std::size_t row_bytes_;
 };
 
 struct Pair {
@@ -119,7 +112,8 @@ Plan plan_logits(const Capture& train, const Capture& inf) {
   if (!plan.refused.empty()) return plan;
   const Column column{"logits", train.segments().front().dtype, train.vocabulary()};
   const auto base = [](const CaptureSegment& segment) { return segment.logits; };
-  plan.pairs.push_back({column, Rows(train, column.row_bytes(), base), Rows(inf, column.row_bytes(), base)});
+  const auto distance = [](const CaptureSegment& segment) { return segment.row_bytes; };
+  plan.pairs.push_back({column, Rows(train, base, distance), Rows(inf, base, distance)});
   return plan;
 }
 
@@ -136,9 +130,11 @@ void plan_lists(const Capture& train, const Capture& inf, Plan& plan) {
   const Column values{"topk_logprobs", DType::f32, train.columns()};
   const auto id_base = [](const CaptureSegment& segment) { return segment.list_ids; };
   const auto value_base = [](const CaptureSegment& segment) { return segment.list_logprobs; };
-  plan.pairs.push_back({ids, Rows(train, ids.row_bytes(), id_base), Rows(inf, ids.row_bytes(), id_base)});
-  plan.pairs.push_back(
-      {values, Rows(train, values.row_bytes(), value_base), Rows(inf, values.row_bytes(), value_base)});
+  const auto of = [&](const Capture& capture, const Column& column, auto base) {
+    return Rows(capture, base, [bytes = column.row_bytes()](const CaptureSegment&) { return bytes; });
+  };
+  plan.pairs.push_back({ids, of(train, ids, id_base), of(inf, ids, id_base)});
+  plan.pairs.push_back({values, of(train, values, value_base), of(inf, values, value_base)});
 }
 
 Plan plan_logprobs(const Capture& train, const Capture& inf) {
@@ -177,23 +173,20 @@ Plan plan_tokens(const Capture& train, const Capture& inf) {
 }
 
 /// The first element that differs between two rows.
-Difference first_difference(const Column& column, const std::byte* train, const std::byte* inf) {
+BitDifference first_difference(const Column& column, const std::byte* train, const std::byte* inf) {
   const std::size_t size = size_bytes(column.dtype);
-  Difference out;
+  BitDifference out;
   out.tensor = column.tensor;
+  out.dtype = column.dtype;
   while (std::memcmp(train + out.element * size, inf + out.element * size, size) == 0) ++out.element;
   out.train = bits_of(train + out.element * size, size);
   out.inf = bits_of(inf + out.element * size, size);
   return out;
 }
 
-struct Count {
-  std::uint64_t differing = 0;
-  std::optional<Difference> first;
-};
-
-Result<Count> count(const Capture& train, const Capture& inf, Plan& plan) {
-  Count out;
+/// Calls `differs` for each row in which a pair of tensors differs, with the row and the first difference.
+template <typename Differs>
+Result<void> each_difference(const Capture& train, const Capture& inf, Plan& plan, const Differs& differs) {
   for (std::uint64_t row = 0; row < train.rows(); ++row) {
     if (row % kRowsBetweenChecks == 0) {
       for (const Capture* capture : {&train, &inf}) {
@@ -204,37 +197,30 @@ Result<Count> count(const Capture& train, const Capture& inf, Plan& plan) {
       const std::byte* a = pair.train.at(row);
       const std::byte* b = pair.inf.at(row);
       if (std::memcmp(a, b, pair.column.row_bytes()) == 0) continue;
-      ++out.differing;
-      if (!out.first) {
-        out.first = first_difference(pair.column, a, b);
-        out.first->row = row;
-      }
+      differs(row, [&] { return first_difference(pair.column, a, b); });
       break;
     }
   }
-  return out;
+  return {};
 }
 
 /// The bits of an element in as many hexadecimal digits as its type has; an id as a decimal number.
-std::string pattern(std::uint64_t bits, const Column& column) {
-  if (column.dtype == DType::i32 || column.dtype == DType::i64) return std::to_string(bits);
-  return fmt::format("0x{:0{}x}", bits, 2 * size_bytes(column.dtype));
+std::string pattern(std::uint64_t bits, DType dtype) {
+  if (dtype == DType::i32 || dtype == DType::i64) return std::to_string(bits);
+  return fmt::format("0x{:0{}x}", bits, 2 * size_bytes(dtype));
 }
 
-std::string text_of(const Capture& train, const std::string& what, const Plan& plan, const Count& found,
-                    const std::vector<SequenceInfo>& infos) {
-  if (!found.first) return fmt::format("the bits of the {} are equal in all {} rows", what, train.rows());
-  const Difference& at = *found.first;
-  const std::int64_t sequence = train.sequence_ids()[static_cast<std::size_t>(at.row)];
-  const auto info = std::ranges::find(infos, sequence, &SequenceInfo::sequence);
+std::string text_of(const std::string& what, std::uint64_t rows, std::uint64_t differing,
+                    const std::optional<BitDifference>& first, const std::vector<SequenceInfo>& infos) {
+  if (!first) return fmt::format("the bits of the {} are equal in all {} rows", what, rows);
+  const BitDifference& at = *first;
+  const auto info = std::ranges::find(infos, at.sequence, &SequenceInfo::sequence);
   const std::string id = info == infos.end() || info->id.empty() ? "" : fmt::format(" ({})", info->id);
-  const auto column = std::ranges::find(plan.pairs, at.tensor, [](const Pair& p) { return p.column.tensor; });
   return fmt::format(
       "the bits of the {} differ in {} of {} rows, first in sequence {}{} at position {}, row {} of the "
       "captures: element {} of {} ({}) is {} by K_train and {} by K_inf",
-      what, found.differing, train.rows(), sequence, id, train.positions()[static_cast<std::size_t>(at.row)],
-      at.row, at.element, at.tensor, to_string(column->column.dtype), pattern(at.train, column->column),
-      pattern(at.inf, column->column));
+      what, differing, rows, at.sequence, id, at.position, at.row, at.element, at.tensor, to_string(at.dtype),
+      pattern(at.train, at.dtype), pattern(at.inf, at.dtype));
 }
 
 }  // namespace
@@ -243,21 +229,51 @@ std::string bits_finding(const std::string& what) {
   return "bits_of_" + what;
 }
 
-Result<void> compare_bits(const Capture& train, const Capture& inf, const std::vector<std::string>& wanted,
-                          MeasurementTable& table) {
-  for (const std::string& what : wanted) {
-    Plan plan = what == "logits"     ? plan_logits(train, inf)
-                : what == "logprobs" ? plan_logprobs(train, inf)
-                                     : plan_tokens(train, inf);
-    CaptureFinding finding{bits_finding(what), "both", false, 0, 0, plan.refused};
-    if (plan.refused.empty()) {
-      const auto found = TRY(count(train, inf, plan));
-      finding.count = found.differing;
-      finding.of = train.rows();
-      finding.text = text_of(train, what, plan, found, table.infos);
+BitComparison::BitComparison(const std::vector<std::string>& wanted) {
+  for (const std::string& what : wanted) parts_.emplace_back().what = what;
+}
+
+Result<void> BitComparison::add(const Capture& train, const Capture& inf) {
+  for (Part& part : parts_) {
+    Plan plan = part.what == "logits"     ? plan_logits(train, inf)
+                : part.what == "logprobs" ? plan_logprobs(train, inf)
+                                          : plan_tokens(train, inf);
+    if (part.what == "logits" && (train.on_device() || inf.on_device())) {
+      return schema::fail(schema::ErrorCode::unsupported,
+                          "the contract compares the bits of logits, which is done on the CPU: give them in its memory");
+    }
+    if (part.refused.empty()) part.refused = plan.refused;
+    if (!part.refused.empty()) continue;
+    TRY(each_difference(train, inf, plan, [&](std::uint64_t row, const auto& difference) {
+      ++part.differing;
+      if (part.first) return;
+      part.first = difference();
+      part.first->row = rows_ + row;
+      part.first->sequence = train.sequence_ids()[static_cast<std::size_t>(row)];
+      part.first->position = train.positions()[static_cast<std::size_t>(row)];
+    }));
+  }
+  rows_ += train.rows();
+  return {};
+}
+
+void BitComparison::finish(MeasurementTable& table) const {
+  for (const Part& part : parts_) {
+    CaptureFinding finding{bits_finding(part.what), "both", false, 0, 0, part.refused};
+    if (part.refused.empty()) {
+      finding.count = part.differing;
+      finding.of = rows_;
+      finding.text = text_of(part.what, rows_, part.differing, part.first, table.infos);
     }
     table.partial.findings.push_back(std::move(finding));
   }
+}
+
+Result<void> compare_bits(const Capture& train, const Capture& inf, const std::vector<std::string>& wanted,
+                          MeasurementTable& table) {
+  BitComparison comparison(wanted);
+  TRY(comparison.add(train, inf));
+  comparison.finish(table);
   return {};
 }
 

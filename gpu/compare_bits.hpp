@@ -17,14 +17,41 @@ namespace driftgate::gpu {
 /// Name of the finding that two captures of the same rows hold different target tokens.
 inline constexpr const char* kOtherTokens = "other_tokens";
 
-/// Compares two captures of the same rows bit by bit, row by row, for each name in `wanted`, and adds one
-/// finding for each to `table`: `count` of `of` rows differ, and `text` names the first, with its sequence,
-/// its position, the first element that differs and both bit patterns. "logits" compares full logits;
-/// "logprobs" compares the tensor `logprobs` and the ids and log-probabilities of lists, where both captures
-/// hold them; "tokens" compares `token_ids`. Values are compared as bits, not as numbers: −0 and 0 differ, as
-/// do NaNs with different payloads; NaNs with equal bits are equal. Where the captures do not hold the data,
-/// or hold it in different types, `of` is 0 and `text` gives the reason. Errors: those of
-/// Capture::check_unchanged.
+/// One row in which two captures differ first, and how.
+struct BitDifference {
+  std::uint64_t row = 0;  ///< among all rows
+  std::int64_t sequence = 0, position = 0;
+  std::string tensor;                ///< by its name in the capture: "logits", "topk_logprobs" …
+  DType dtype{};                     ///< of that tensor
+  std::uint64_t element = 0;         ///< of that tensor's row
+  std::uint64_t train = 0, inf = 0;  ///< the bit patterns of the two elements
+};
+
+/// Compares rows of two captures bit by bit, row by row, part after part, for each name in `wanted`. "logits"
+/// compares full logits; "logprobs" compares the tensor `logprobs` and the ids and log-probabilities of lists, where
+/// both captures hold them; "tokens" compares `token_ids`. Values are compared as bits, not as numbers: −0 and 0
+/// differ, as do NaNs with different payloads; NaNs with equal bits are equal.
+class BitComparison {
+ public:
+  explicit BitComparison(const std::vector<std::string>& wanted);
+  /// Compares the next rows. Errors: those of Capture::check_unchanged; unsupported for logits on a device.
+  [[nodiscard]] schema::Result<void> add(const Capture& train, const Capture& inf);
+  /// Adds one finding for each name to `table`: `count` of `of` rows differ, and `text` names the first, with its
+  /// sequence, its position, the first element that differs and both bit patterns. Where the captures do not hold
+  /// the data, or hold it in different types, `of` is 0 and `text` gives the reason.
+  void finish(MeasurementTable& table) const;
+
+ private:
+  struct Part {
+    std::string what, refused;
+    std::uint64_t differing = 0;
+    std::optional<BitDifference> first;
+  };
+  std::vector<Part> parts_;
+  std::uint64_t rows_ = 0;
+};
+
+/// Compares two whole captures of the same rows and adds the findings of a BitComparison.
 [[nodiscard]] schema::Result<void> compare_bits(const Capture& train, const Capture& inf,
                                                 const std::vector<std::string>& wanted,
                                                 MeasurementTable& table);

@@ -24,7 +24,7 @@ std::uint32_t backend_dtype(DType dtype) {
 }  // namespace
 
 driftgate_logits LogitsCursor::view(std::uint64_t row) const {
-  const std::uint64_t stride = capture_.vocabulary() * size_bytes(segment().dtype);
+  const std::uint64_t stride = segment().row_bytes;
   return {segment().logits + (row - segment().first_row) * stride, stride, backend_dtype(segment().dtype), 0};
 }
 

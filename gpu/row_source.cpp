@@ -54,10 +54,26 @@ class LogitRows : public RowSource {
 
 }  // namespace
 
+Result<void> check_reachable(const Capture& train, const Capture& inf, const std::string& device) {
+  for (const Capture* capture : {&train, &inf}) {
+    if (capture->on_device() && device == "cpu") {
+      return schema::fail(ErrorCode::invalid_argument,
+                          capture->name() + ": the rows are in the memory of a device, which the cpu cannot read; "
+                                            "measure them on that device");
+    }
+  }
+  return {};
+}
+
+std::unique_ptr<RowSource> logit_rows(const Capture& train, const Capture& inf, Backend backend) {
+  return std::make_unique<LogitRows>(train, inf, std::move(backend));
+}
+
 Result<std::unique_ptr<RowSource>> open_rows(const Capture& train, const Capture& inf,
                                              const MeasureOptions& options) {
   const std::uint32_t processors = std::max(1U, std::thread::hardware_concurrency());
   const std::uint32_t threads = options.threads == 0 ? processors : options.threads;
+  if (auto ok = check_reachable(train, inf, options.device); !ok) return std::unexpected(ok.error());
   if (train.mode() == CaptureMode::hidden) return fused::hidden_rows(train, inf, options, threads);
   if (train.mode() != CaptureMode::full) {
     return schema::fail(ErrorCode::unsupported,
@@ -65,7 +81,7 @@ Result<std::unique_ptr<RowSource>> open_rows(const Capture& train, const Capture
                                     train.name(), to_string(train.mode())));
   }
   auto backend = TRY(Backend::open(options.device, threads, options.top_k, kCudaLibrary, options.metrics));
-  return std::make_unique<LogitRows>(train, inf, std::move(backend));
+  return logit_rows(train, inf, std::move(backend));
 }
 
 }  // namespace driftgate::gpu

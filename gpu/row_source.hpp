@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gpu/backend/backend.h"
+#include "gpu/backend/backend_loader.hpp"
 #include "gpu/capture/capture.hpp"
 #include "gpu/drift.hpp"
 #include "schema/error.hpp"
@@ -30,5 +31,12 @@ class RowSource {
 /// outlive it. Errors: unsupported for other modes, and those of Backend::open and fused::hidden_rows.
 [[nodiscard]] schema::Result<std::unique_ptr<RowSource>> open_rows(const Capture& train, const Capture& inf,
                                                                    const MeasureOptions& options);
+
+/// Errors: invalid_argument where a capture is in the memory of a device and `device` is the CPU.
+[[nodiscard]] schema::Result<void> check_reachable(const Capture& train, const Capture& inf,
+                                                   const std::string& device);
+/// The row source for captures of full logits on a backend that is open. The captures must outlive it; the
+/// backend's engine is shared, for one thread at a time.
+[[nodiscard]] std::unique_ptr<RowSource> logit_rows(const Capture& train, const Capture& inf, Backend backend);
 
 }  // namespace driftgate::gpu

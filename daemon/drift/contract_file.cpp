@@ -24,12 +24,16 @@ schema::Result<std::string> read_contract_text(const std::string& path) {
   return text;
 }
 
-schema::Result<schema::Contract> read_contract_file(const std::string& path) {
-  const auto text = TRY(read_contract_text(path));
-  schema::ContractReport report = schema::parse_contract(text, path);
+schema::Result<schema::Contract> parse_contract_text(std::string_view text, const std::string& name) {
+  schema::ContractReport report = schema::parse_contract(text, name);
   if (report.contract) return std::move(*report.contract);
   return schema::fail(ErrorCode::invalid_document,
-                      "the contract has faults:\n" + schema::format_faults(report.faults, path));
+                      "the contract has faults:\n" + schema::format_faults(report.faults, name));
+}
+
+schema::Result<schema::Contract> read_contract_file(const std::string& path) {
+  const auto text = TRY(read_contract_text(path));
+  return parse_contract_text(text, path);
 }
 
 }  // namespace driftgate::drift

@@ -59,4 +59,7 @@ struct DriftReport {
 /// strings of docs/design/measurement.md, "Numbers that are not finite".
 [[nodiscard]] std::string drift_json(const DriftReport& report);
 
+/// What `driftgate drift` exits with for a verdict: 0 pass, 1 violated, 3 inconclusive, 4 error.
+[[nodiscard]] int exit_code_of(schema::Verdict verdict);
+
 }  // namespace driftgate::drift

@@ -4,6 +4,7 @@
 
 #include "daemon/drift/contract_file.hpp"
 #include "gpu/capture/capture_digest.hpp"
+#include "stages/clauses/exact_test.hpp"
 #include "stages/offline_numeric.hpp"
 
 namespace driftgate::drift {
@@ -15,55 +16,74 @@ namespace {
 
 /// How floors are measured.
 struct FloorSetup {
-  const gpu::fused::HeadSource& heads;
+  const gpu::Corpus* corpus = nullptr;
   bool digests = false;
   gpu::MeasureOptions options;
 };
 
-Result<std::optional<gpu::MeasurementTable>> measure_floor(const std::vector<std::string>& paths,
+std::string name_of(stages::FloorSide side) {
+  return fmt::format("the {} floor", stages::to_string(side));
+}
+
+bool same_capture(const gpu::Capture& a, const gpu::Capture& b) {
+  return &a == &b || (!a.in_memory() && !b.in_memory() && a.name() == b.name());
+}
+
+Result<std::optional<gpu::MeasurementTable>> measure_floor(const std::vector<const gpu::Capture*>& captures,
                                                            stages::FloorSide side, const gpu::Capture& own,
-                                                           const gpu::Corpus* corpus,
                                                            const FloorSetup& setup) {
-  if (paths.empty()) return std::nullopt;
-  const std::string name = fmt::format("the {} floor", stages::to_string(side));
-  if (paths.size() > 2) {
+  if (captures.empty()) return std::nullopt;
+  const std::string name = name_of(side);
+  if (captures.size() > 2) {
     return schema::fail(
         ErrorCode::invalid_argument,
         fmt::format(
             "--floor-{} was given {} captures: give one, which is compared with {}, or two, which are "
             "compared with each other",
-            stages::to_string(side), paths.size(), own.name()));
+            stages::to_string(side), captures.size(), own.name()));
   }
-  const auto second = gpu::Capture::open(paths.back(), setup.heads);
-  if (!second) return schema::wrap(second.error(), name);
-  std::optional<gpu::Capture> first;
-  if (paths.size() == 2) {
-    auto opened = gpu::Capture::open(paths.front(), setup.heads);
-    if (!opened) return schema::wrap(opened.error(), name);
-    first = std::move(*opened);
-  }
-  const gpu::Capture& a = first ? *first : own;
-  if (a.name() == second->name()) {
+  const gpu::Capture& a = captures.size() == 2 ? *captures.front() : own;
+  const gpu::Capture& b = *captures.back();
+  if (same_capture(a, b)) {
     return schema::fail(
         ErrorCode::invalid_argument,
         fmt::format("{} compares {} with itself, which shows no noise: capture the same rows a "
                     "second time with another batch size",
                     name, a.name()));
   }
-  TRY(stages::check_floor_identity(a.identity(), second->identity(), own.identity(), name));
-  auto table = gpu::measure(a, *second, corpus, setup.options);
+  TRY(stages::check_floor_identity(a.identity(), b.identity(), own.identity(), name));
+  auto table = gpu::measure(a, b, setup.corpus, setup.options);
   if (!table) return schema::wrap(table.error(), name);
   if (setup.digests) {
-    if (auto ok = add_digests(*table, a, *second); !ok) return schema::wrap(ok.error(), name);
+    if (auto ok = add_digests(*table, a, b); !ok) return schema::wrap(ok.error(), name);
   }
   return std::optional(std::move(*table));
 }
 
+/// Opens the captures of a floor; no more than are refused.
+Result<std::vector<gpu::Capture>> open_floor(const std::vector<std::string>& paths, stages::FloorSide side,
+                                             const gpu::fused::HeadSource& heads) {
+  std::vector<gpu::Capture> out;
+  for (const std::string& path : paths) {
+    if (out.size() > 2) break;
+    auto opened = gpu::Capture::open(path, heads);
+    if (!opened) return schema::wrap(opened.error(), name_of(side));
+    out.push_back(std::move(*opened));
+  }
+  return out;
+}
+
+std::vector<const gpu::Capture*> pointers_to(const std::vector<gpu::Capture>& captures) {
+  std::vector<const gpu::Capture*> out;
+  for (const gpu::Capture& capture : captures) out.push_back(&capture);
+  return out;
+}
+
 }  // namespace
 
-gpu::MeasureOptions Inputs::options() const {
+gpu::MeasureOptions options_for(const schema::Contract* contract, const gpu::Corpus* corpus) {
   gpu::MeasureOptions options;
-  if (!contract) return options;
+  if (contract == nullptr) return options;
   options.top_k = contract->top_k;
   if (contract->assumptions.policy) {
     options.ppo_clip = contract->assumptions.policy->ppo_clip;
@@ -71,8 +91,34 @@ gpu::MeasureOptions Inputs::options() const {
   }
   options.thresholds = stages::required_thresholds(*contract);
   options.slices =
-      stages::wanted_slices(*contract, corpus ? corpus->sequences : std::vector<gpu::SequenceInfo>{});
+      stages::wanted_slices(*contract, corpus != nullptr ? corpus->sequences : std::vector<gpu::SequenceInfo>{});
   return options;
+}
+
+gpu::MeasureOptions options_for(const schema::Contract* contract, const gpu::Corpus* corpus,
+                                const MeasureArgs& args) {
+  gpu::MeasureOptions options = options_for(contract, corpus);
+  options.device = args.device;
+  options.threads = args.threads;
+  options.metrics = args.core() ? DRIFTGATE_METRICS_CORE : DRIFTGATE_METRICS_ALL;
+  options.top_rows = args.top_rows;
+  if (args.top_k) options.top_k = *args.top_k;
+  return options;
+}
+
+std::vector<std::string> bits_for(const schema::Contract* contract) {
+  return contract == nullptr ? std::vector<std::string>{} : stages::required_bits(*contract);
+}
+
+Result<MeasuredFloors> measure_floors(const Compared& compared, const FloorCaptures& floors,
+                                      std::uint32_t threads, bool digests) {
+  FloorSetup setup{compared.corpus, digests, options_for(compared.contract, compared.corpus)};
+  if (compared.contract != nullptr) setup.options.thresholds = stages::floor_thresholds(*compared.contract);
+  setup.options.threads = threads;
+  setup.options.top_rows = 0;
+  auto of_train = TRY(measure_floor(floors.train, stages::FloorSide::train, compared.train, setup));
+  auto of_inf = TRY(measure_floor(floors.inf, stages::FloorSide::inf, compared.inf, setup));
+  return MeasuredFloors{std::move(of_train), std::move(of_inf)};
 }
 
 Result<Inputs> open_inputs(const InputArgs& args, const gpu::fused::HeadSource& heads, bool floor_digests) {
@@ -96,14 +142,10 @@ Result<Inputs> open_inputs(const InputArgs& args, const gpu::fused::HeadSource& 
         "no hidden states; leave them out");
   }
   Inputs inputs{std::move(train), std::move(inf), std::move(corpus), std::move(contract), {}};
-  FloorSetup setup{heads, floor_digests, inputs.options()};
-  if (inputs.contract) setup.options.thresholds = stages::floor_thresholds(*inputs.contract);
-  setup.options.top_rows = 0;
-  auto of_train =
-      TRY(measure_floor(args.floors.train, stages::FloorSide::train, inputs.train, inputs.slices(), setup));
-  auto of_inf =
-      TRY(measure_floor(args.floors.inf, stages::FloorSide::inf, inputs.inf, inputs.slices(), setup));
-  inputs.floors = {std::move(of_train), std::move(of_inf)};
+  const auto of_train = TRY(open_floor(args.floors.train, stages::FloorSide::train, heads));
+  const auto of_inf = TRY(open_floor(args.floors.inf, stages::FloorSide::inf, heads));
+  auto floors = TRY(measure_floors(inputs.compared(), {pointers_to(of_train), pointers_to(of_inf)}, 0, floor_digests));
+  inputs.floors = std::move(floors);
   return inputs;
 }
 

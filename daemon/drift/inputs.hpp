@@ -36,6 +36,44 @@ struct MeasuredFloors {
   }
 };
 
+/// How to measure, by the options of `driftgate drift`.
+struct MeasureArgs {
+  std::string device = "cpu";          ///< cpu, cuda, cuda:N; further ones with several ranks
+  std::uint32_t threads = 0;           ///< 0 = one for each processor
+  std::string metrics = "all";         ///< all, or core: what one reading of a row yields
+  std::optional<std::uint32_t> top_k;  ///< of topk_overlap; absent = the contract's, or 10
+  std::uint32_t top_rows = 20;         ///< worst rows to report
+  [[nodiscard]] bool core() const { return metrics == "core"; }
+};
+
+/// What a table must contain so that the clauses of the contract, if any, can be decided on it. Both may be null.
+[[nodiscard]] gpu::MeasureOptions options_for(const schema::Contract* contract, const gpu::Corpus* corpus);
+/// The same, and as `args` demand.
+[[nodiscard]] gpu::MeasureOptions options_for(const schema::Contract* contract, const gpu::Corpus* corpus,
+                                              const MeasureArgs& args);
+/// The names of what the contract compares bit by bit (gpu::BitComparison).
+[[nodiscard]] std::vector<std::string> bits_for(const schema::Contract* contract);
+
+/// What is compared, by whoever owns it.
+struct Compared {
+  const gpu::Capture& train;
+  const gpu::Capture& inf;
+  const gpu::Corpus* corpus = nullptr;
+  const schema::Contract* contract = nullptr;
+};
+
+/// Captures of noise floors: none, one that is compared with the drift's own capture of that kernel, or two that are
+/// compared with each other.
+struct FloorCaptures {
+  std::vector<const gpu::Capture*> train, inf;
+};
+
+/// Measures the floors, on the CPU, with everything that the clauses of the contract need. With `digests` the tables
+/// name the digests of their captures. Errors: `invalid_argument` for more than two captures of a floor or twice the
+/// same one; `not_comparable` for another kernel, checkpoint or corpus; and those of gpu::measure.
+[[nodiscard]] schema::Result<MeasuredFloors> measure_floors(const Compared& compared, const FloorCaptures& floors,
+                                                            std::uint32_t threads = 0, bool digests = false);
+
 struct Inputs {
   gpu::Capture train, inf;
   std::optional<gpu::Corpus> corpus;
@@ -43,8 +81,9 @@ struct Inputs {
   MeasuredFloors floors;
 
   [[nodiscard]] const gpu::Corpus* slices() const { return corpus ? &*corpus : nullptr; }
-  /// What a table must contain so that the clauses of the contract, if any, can be decided on it.
-  [[nodiscard]] gpu::MeasureOptions options() const;
+  [[nodiscard]] const schema::Contract* terms() const { return contract ? &*contract : nullptr; }
+  [[nodiscard]] Compared compared() const { return {train, inf, slices(), terms()}; }
+  [[nodiscard]] gpu::MeasureOptions options() const { return options_for(terms(), slices()); }
 };
 
 /// Opens what is named and measures the floors with everything that the clauses of the contract need. `heads`

@@ -20,9 +20,10 @@ constexpr std::uint64_t kSeed = 1;  // of the resamplings; recorded with each ve
 constexpr double kAlphaWithoutContract = 0.05;
 constexpr std::size_t kMaxChains = 64;  // slices with bounds of their own, where no contract names any
 
-std::vector<std::string> warnings_of(const Inputs& inputs, const ReportContext& context) {
+std::vector<std::string> warnings_of(const ReportInputs& inputs, const gpu::MeasurementTable& table,
+                                     const ReportContext& context) {
   std::vector<std::string> out;
-  if (context.core_metrics_only && !gpu::is_partial(inputs.train.mode())) {
+  if (context.core_metrics_only && !inputs.partial) {
     out.emplace_back(
         "--metrics core: tv, js, hellinger2, chi2, entropies, logit_rms, topk_overlap and top1_margin were "
         "not "
@@ -33,22 +34,22 @@ std::vector<std::string> warnings_of(const Inputs& inputs, const ReportContext& 
     out.push_back(
         fmt::format("the contract names the {} kernel '{}' and the capture says '{}'", side, ref, kernel));
   };
-  if (inputs.contract) {
-    compare("train", inputs.contract->train_kernel, inputs.train.identity().kernel);
-    compare("inf", inputs.contract->inf_kernel, inputs.inf.identity().kernel);
+  if (inputs.contract != nullptr) {
+    compare("train", inputs.contract->train_kernel, table.train.kernel);
+    compare("inf", inputs.contract->inf_kernel, table.inf.kernel);
   }
-  if (const std::string& filter = inputs.inf.identity().sampling_filter; filter != "none") {
+  if (const std::string& filter = table.inf.sampling_filter; filter != "none") {
     out.push_back("the logits were captured after the sampling filter '" + filter +
                   "': no bound holds for them");
   }
-  if (!inputs.train.has_tokens())
+  if (!inputs.has_tokens)
     out.emplace_back("the captures have no token_ids: there are no figures from target tokens");
   return out;
 }
 
-schema::SliceRole role_of(const Inputs& inputs, const gpu::SliceAttributes& where) {
-  if (!inputs.contract) return schema::SliceRole::described;
-  const auto& critical = inputs.contract->slices.critical;
+schema::SliceRole role_of(const schema::Contract* contract, const gpu::SliceAttributes& where) {
+  if (contract == nullptr) return schema::SliceRole::described;
+  const auto& critical = contract->slices.critical;
   return std::ranges::find(critical, where) != critical.end() ? schema::SliceRole::critical
                                                               : schema::SliceRole::monitored;
 }
@@ -118,30 +119,51 @@ void add_others(const gpu::MeasurementTable& table, const schema::Contract& cont
 
 }  // namespace
 
-DriftReport make_report(const Inputs& inputs, const gpu::MeasurementTable& table,
+int exit_code_of(schema::Verdict verdict) {
+  switch (verdict) {
+    case Verdict::pass:
+      return 0;
+    case Verdict::violated:
+      return 1;
+    case Verdict::inconclusive:
+      return 3;
+    case Verdict::error:
+      break;
+  }
+  return 4;
+}
+
+DriftReport make_report(const ReportInputs& inputs, const gpu::MeasurementTable& table,
                         const ReportContext& context) {
   DriftReport report;
   report.device = context.device;
   report.shard = context.shard;
   report.table = &table;
   report.corpus = gpu::summarise(table);
-  report.warnings = warnings_of(inputs, context);
+  report.warnings = warnings_of(inputs, table, context);
   report.floors = floors_beside(inputs.floors);
   report.floor_tables = inputs.floors.view();
   report.diagnosis = stages::diagnose(table, report.floor_tables);
-  report.alpha = inputs.contract ? inputs.contract->confidence.alpha : kAlphaWithoutContract;
+  report.alpha = inputs.contract != nullptr ? inputs.contract->confidence.alpha : kAlphaWithoutContract;
   report.seed = kSeed;
   for (const gpu::SliceHistograms& slice : table.slices) {
     if (slice.where.empty()) continue;
-    report.slices.push_back({gpu::summarise(table, slice.where), role_of(inputs, slice.where)});
+    report.slices.push_back({gpu::summarise(table, slice.where), role_of(inputs.contract, slice.where)});
   }
-  if (inputs.contract) {
+  if (inputs.contract != nullptr) {
     decide(*inputs.contract, table, inputs.floors.view(), report);
     add_others(table, *inputs.contract, report);
   } else {
     add_chains(table, report);
   }
   return report;
+}
+
+DriftReport make_report(const Inputs& inputs, const gpu::MeasurementTable& table,
+                        const ReportContext& context) {
+  const ReportInputs of_files{inputs.terms(), inputs.floors, inputs.train.has_tokens(),
+                              gpu::is_partial(inputs.train.mode())};
+  return make_report(of_files, table, context);
 }
 
 }  // namespace driftgate::drift

@@ -17,10 +17,21 @@ struct ReportContext {
   std::optional<gpu::ShardChoice> shard; ///< how several ranks shared the work; absent for one
 };
 
-/// The report on `table`, which was measured from `inputs`: summaries of the corpus and of each slice, bounds,
+/// What a report says beside the table. What it refers to must outlive the call; the floors the report as well.
+struct ReportInputs {
+  const schema::Contract* contract = nullptr;
+  const MeasuredFloors& floors;
+  bool has_tokens = false;  ///< whether the captures have target tokens
+  bool partial = false;     ///< whether they are of partly known distributions
+};
+
+/// The report on `table`: summaries of the corpus and of each slice, bounds,
 /// diagnosis, and, with a contract, the verdict of every clause that captures can decide. The clauses are
-/// decided at the contract's whole level α, since nothing is spent. The report refers to `inputs` and `table`, which
-/// must outlive it.
+/// decided at the contract's whole level α, since nothing is spent. The report refers to `table`, which must
+/// outlive it.
+[[nodiscard]] DriftReport make_report(const ReportInputs& inputs, const gpu::MeasurementTable& table,
+                                      const ReportContext& context);
+/// The same for a table that was measured from `inputs`, which must outlive the report.
 [[nodiscard]] DriftReport make_report(const Inputs& inputs, const gpu::MeasurementTable& table,
                                       const ReportContext& context);
 

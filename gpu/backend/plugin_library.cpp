@@ -6,12 +6,27 @@
 
 namespace driftgate::gpu {
 
-schema::Result<PluginLibrary> PluginLibrary::open(const std::string& name) {
+namespace {
+
+/// The library of this name beside the program, or beside the library that this code is in; otherwise the name.
+std::string found_beside(const std::string& name) {
+  if (name.contains('/')) return name;
   std::error_code ignored;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / name;
-  const bool found = !name.contains('/') && std::filesystem::exists(beside, ignored);
+  std::filesystem::path folders[] = {std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path(), {}};
+  static const char kHere = 0;
+  if (Dl_info info{}; ::dladdr(&kHere, &info) != 0 && info.dli_fname != nullptr)
+    folders[1] = std::filesystem::path(info.dli_fname).parent_path();
+  for (const auto& folder : folders) {
+    if (!folder.empty() && std::filesystem::exists(folder / name, ignored)) return folder / name;
+  }
+  return name;
+}
+
+}  // namespace
+
+schema::Result<PluginLibrary> PluginLibrary::open(const std::string& name) {
   // NODELETE: MPI and NCCL leave threads and exit handlers behind, which run code of the library.
-  void* handle = ::dlopen(found ? beside.c_str() : name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* handle = ::dlopen(found_beside(name).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* reason = ::dlerror();
     return schema::fail(schema::ErrorCode::unavailable, reason == nullptr ? "no reason given" : reason);

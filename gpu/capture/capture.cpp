@@ -150,18 +150,43 @@ Result<Capture> Capture::open(const std::filesystem::path& path, const fused::He
   Capture capture;
   capture.name_ = path.string();
   for (const auto& file : files) {
-    TRY(capture.add_file(file, source));
+    auto opened = TRY(SafetensorsFile::open(file));
+    TRY(capture.add_file(std::move(opened), source));
   }
   if (capture.rows() == 0) return schema::fail(ErrorCode::invalid_capture, path.string() + " has no rows");
   if (capture.positions_.empty()) capture.number_positions();
   return capture;
 }
 
-Result<void> Capture::add_file(const std::filesystem::path& path, const fused::HeadSource& source) {
-  auto opened = TRY(SafetensorsFile::open(path));
+Result<Capture> Capture::of_memory(const MemoryRows& rows) {
+  auto file = TRY(SafetensorsFile::of_memory(rows.name, rows.tensors, rows.metadata));
+  Capture capture;
+  capture.name_ = rows.name;
+  capture.first_row_ = rows.first_row;
+  capture.on_device_ = rows.on_device;
+  TRY(capture.add_file(std::move(file), {{}, {}, rows.head}, rows.row_stride_bytes));
+  if (capture.rows() == 0) return schema::fail(ErrorCode::invalid_capture, rows.name + " has no rows");
+  if (rows.on_device && capture.mode() != CaptureMode::full) {
+    return schema::fail(ErrorCode::unsupported, rows.name + ": only full logits may be in the memory of a device");
+  }
+  if (capture.positions_.empty()) capture.number_positions();
+  return capture;
+}
+
+Result<void> Capture::add_file(SafetensorsFile opened, const fused::HeadSource& source,
+                               std::uint64_t row_stride_bytes) {
   CaptureSegment segment{.file = std::move(opened), .first_row = rows()};
   const SafetensorsFile& file = segment.file;
   auto layout = TRY(read_mode(segment, source, head_));
+  const std::uint64_t row_bytes = std::uint64_t{layout.columns} * size_bytes(segment.dtype);
+  segment.row_bytes = row_stride_bytes == 0 ? row_bytes : row_stride_bytes;
+  std::uint64_t reach = 0;
+  if (segment.row_bytes < row_bytes || __builtin_mul_overflow(segment.row_bytes, segment.rows, &reach) ||
+      reach > PTRDIFF_MAX) {
+    return schema::fail(ErrorCode::invalid_argument,
+                        fmt::format("{}: rows of {} bytes cannot be {} bytes apart", file.path().string(), row_bytes,
+                                    segment.row_bytes));
+  }
   auto identity = TRY(read_identity(file));
   if (segments_.empty()) {
     identity_ = std::move(identity);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,10 +40,11 @@ struct CaptureLayout {
   bool operator==(const CaptureLayout&) const = default;
 };
 
-/// The rows of one file of a capture. Pointers are into its mapped memory.
+/// The rows of one file of a capture. Pointers are into its mapped memory, or into that of a caller.
 struct CaptureSegment {
   SafetensorsFile file;
   std::uint64_t first_row = 0, rows = 0;
+  std::uint64_t row_bytes = 0;       ///< from one row of logits or hidden states to the next
   DType dtype{};                     ///< of the logits or hidden states: F32, F16 or BF16
   const std::byte* logits{};         ///< [rows, vocabulary]; full mode
   const std::byte* hidden{};         ///< [rows, columns]; hidden mode
@@ -58,6 +60,18 @@ struct ListedToken {
   float logprob = 0;  ///< NaN where the engine gave NaN or +inf
 };
 
+/// Rows in the memory of a caller, with the tensors, types, shapes and metadata of a capture file. The matrices
+/// (logits, hidden, lists) are not copied and must stay as they are while a capture refers to them.
+struct MemoryRows {
+  std::string name;  ///< for messages
+  std::vector<MemoryTensor> tensors;
+  std::map<std::string, std::string> metadata;
+  std::uint64_t row_stride_bytes = 0;  ///< of logits or hidden states; 0: rows follow each other
+  bool on_device = false;              ///< the logits are in the memory of the CUDA device that will measure them
+  std::shared_ptr<const fused::LmHead> head{};  ///< of hidden states
+  std::uint64_t first_row = 0;                  ///< the index of the first row, for messages
+};
+
 /// What one kernel produced on one corpus (docs/design/measurement.md, "Captures").
 class Capture {
  public:
@@ -66,6 +80,9 @@ class Capture {
   /// of hidden states.
   [[nodiscard]] static schema::Result<Capture> open(const std::filesystem::path& path,
                                                     const fused::HeadSource& source = {});
+  /// A capture of rows in memory. Errors: as those of `open` for a file; invalid_argument for a stride that is
+  /// shorter than a row, unsupported for rows on a device that are not logits.
+  [[nodiscard]] static schema::Result<Capture> of_memory(const MemoryRows& rows);
 
   [[nodiscard]] const CaptureIdentity& identity() const { return identity_; }
   [[nodiscard]] std::uint64_t rows() const { return sequence_ids_.size(); }
@@ -84,22 +101,28 @@ class Capture {
   [[nodiscard]] std::span<const CaptureSegment> segments() const { return segments_; }
   /// The head that turns hidden states into logits; null in the other modes.
   [[nodiscard]] const std::shared_ptr<const fused::LmHead>& head() const { return head_; }
+  /// Whether it refers to memory of a caller, and whether to that of a device, which the CPU cannot read.
+  [[nodiscard]] bool in_memory() const { return segments_.front().file.in_memory(); }
+  [[nodiscard]] bool on_device() const { return on_device_; }
   /// The path that was opened.
   [[nodiscard]] const std::string& name() const { return name_; }
   /// The rows [first, first + count), which must exist, as a capture that shares the files.
   [[nodiscard]] Capture slice(std::uint64_t first, std::uint64_t count) const;
-  /// Of a slice, the index of its first row in the capture that it was taken from; 0 for a whole capture.
+  /// Of a slice, the index of its first row in the capture that it was taken from; of rows in memory, as given;
+  /// otherwise 0.
   [[nodiscard]] std::uint64_t first_row() const { return first_row_; }
   /// Errors: io when the size of a file has changed since it was opened.
   [[nodiscard]] schema::Result<void> check_unchanged() const;
 
  private:
   Capture() = default;
-  schema::Result<void> add_file(const std::filesystem::path& path, const fused::HeadSource& source);
+  schema::Result<void> add_file(SafetensorsFile opened, const fused::HeadSource& source,
+                                std::uint64_t row_stride_bytes = 0);
   schema::Result<void> add_columns(const SafetensorsFile& file, std::uint64_t rows);
   void number_positions();
   std::string name_;
   std::uint64_t first_row_ = 0;
+  bool on_device_ = false;
   CaptureIdentity identity_;
   CaptureLayout layout_;
   std::vector<std::int64_t> token_ids_, sequence_ids_, positions_;

@@ -9,6 +9,9 @@
 namespace driftgate::gpu {
 
 schema::Result<std::string> capture_digest(const Capture& capture) {
+  if (capture.in_memory()) {
+    return schema::fail(schema::ErrorCode::unsupported, capture.name() + " are in memory and have no digest");
+  }
   std::vector<std::string> digests;
   for (const CaptureSegment& segment : capture.segments()) {
     const auto bytes = segment.file.file_bytes();

@@ -36,8 +36,9 @@ Capture Capture::slice(std::uint64_t first, std::uint64_t count) const {
     const std::uint64_t skipped = begin - segment.first_row;
     part.first_row = begin - first;
     part.rows = end - begin;
-    part.logits = advanced(segment.logits, skipped, columns(), segment.dtype);
-    part.hidden = advanced(segment.hidden, skipped, columns(), segment.dtype);
+    for (const std::byte** matrix : {&part.logits, &part.hidden}) {
+      if (*matrix != nullptr) *matrix += skipped * segment.row_bytes;
+    }
     part.list_ids = advanced(segment.list_ids, skipped, columns(), segment.id_dtype);
     part.list_logprobs = advanced(segment.list_logprobs, skipped, columns(), DType::f32);
   }

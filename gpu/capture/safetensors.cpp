@@ -68,21 +68,49 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path)
   return file;
 }
 
+Result<SafetensorsFile> SafetensorsFile::of_memory(std::string name, const std::vector<MemoryTensor>& tensors,
+                                                   std::map<std::string, std::string> metadata) {
+  SafetensorsFile file;
+  file.path_ = std::move(name);
+  file.header_.metadata = std::move(metadata);
+  std::uint64_t at = 0;
+  for (const MemoryTensor& tensor : tensors) {
+    std::uint64_t size = size_bytes(tensor.dtype);
+    for (const std::uint64_t extent : tensor.shape) {
+      if (__builtin_mul_overflow(size, extent, &size)) size = SIZE_MAX;
+    }
+    if (size > PTRDIFF_MAX || at > PTRDIFF_MAX) {
+      return schema::fail(ErrorCode::invalid_argument,
+                          file.path_.string() + ": tensor '" + tensor.name + "' has too large a shape");
+    }
+    file.header_.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, at, at + size});
+    file.data_.push_back(tensor.data);
+    at += size;
+  }
+  return file;
+}
+
 const TensorInfo* SafetensorsFile::find(std::string_view name) const {
   const auto found = std::ranges::find(header_.tensors, name, &TensorInfo::name);
   return found == header_.tensors.end() ? nullptr : &*found;
 }
 
 std::span<const std::byte> SafetensorsFile::bytes(const TensorInfo& tensor) const {
+  if (in_memory()) {
+    const auto at = std::ranges::find(header_.tensors, tensor.name, &TensorInfo::name) - header_.tensors.begin();
+    return {data_[static_cast<std::size_t>(at)], static_cast<std::size_t>(tensor.end - tensor.begin)};
+  }
   return file_bytes().subspan(static_cast<std::size_t>(header_.data_offset + tensor.begin),
                               static_cast<std::size_t>(tensor.end - tensor.begin));
 }
 
 std::span<const std::byte> SafetensorsFile::file_bytes() const {
+  if (in_memory()) return {};
   return {mapping_->data, mapping_->size};
 }
 
 Result<void> SafetensorsFile::check_unchanged() const {
+  if (in_memory()) return {};
   struct stat status {};
   if (::fstat(mapping_->fd, &status) != 0) return system_error("examine", path_);
   if (static_cast<std::size_t>(status.st_size) != mapping_->size) {

@@ -71,12 +71,25 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
+/// A tensor in the memory of a caller. `data` may be null where the shape has no elements.
+struct MemoryTensor {
+  std::string name;
+  DType dtype{};
+  std::vector<std::uint64_t> shape;
+  const std::byte* data = nullptr;
+};
+
 /// A safetensors file mapped into memory, read-only; copies share the mapping. Nobody may write to a capture
 /// in use: when a mapped file is truncated, reading the missing bytes raises SIGBUS. `check_unchanged`,
 /// called before each batch, detects a changed size.
 class SafetensorsFile {
  public:
   [[nodiscard]] static schema::Result<SafetensorsFile> open(const std::filesystem::path& path);
+  /// Tensors and metadata as those of a file, but in memory that the caller keeps as it is. `name` stands for the
+  /// path. Errors: invalid_argument for a shape whose bytes cannot be counted.
+  [[nodiscard]] static schema::Result<SafetensorsFile> of_memory(std::string name,
+                                                                 const std::vector<MemoryTensor>& tensors,
+                                                                 std::map<std::string, std::string> metadata);
 
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
@@ -85,8 +98,9 @@ class SafetensorsFile {
   [[nodiscard]] std::span<const std::byte> bytes(const TensorInfo& tensor) const;
   /// As of when the file was opened.
   [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
-  /// All bytes of the file, for digests.
+  /// All bytes of the file, for digests; none where it is in memory.
   [[nodiscard]] std::span<const std::byte> file_bytes() const;
+  [[nodiscard]] bool in_memory() const { return mapping_ == nullptr; }
   /// Errors: io when the size of the file has changed since it was opened.
   [[nodiscard]] schema::Result<void> check_unchanged() const;
 
@@ -96,7 +110,8 @@ class SafetensorsFile {
   std::filesystem::path path_;
   SafetensorsHeader header_;
   FileStamp stamp_;
-  std::shared_ptr<const Mapping> mapping_;
+  std::shared_ptr<const Mapping> mapping_;  ///< null: in memory
+  std::vector<const std::byte*> data_;      ///< of each tensor in memory
 };
 
 /// Writes a safetensors file. Tensors are declared first and written piece by piece, so that the file may be

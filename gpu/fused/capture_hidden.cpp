@@ -19,6 +19,7 @@ schema::Result<CaptureLayout> read_hidden(CaptureSegment& segment, const HeadSou
                    fmt::format("tensor 'hidden' has the shape {}; [N, D] with D of at most {} is needed",
                                shape_text(hidden), kMaxHiddenWidth));
   }
+  if (head == nullptr) head = source.head;
   if (head == nullptr) {
     auto opened = TRY(LmHead::open(file, source));
     head = std::move(opened);

@@ -84,6 +84,15 @@ Result<std::shared_ptr<const LmHead>> LmHead::open(const SafetensorsFile& captur
   return std::shared_ptr<const LmHead>(head);
 }
 
+Result<std::shared_ptr<const LmHead>> LmHead::of_memory(SafetensorsFile file) {
+  const std::shared_ptr<LmHead> head(new LmHead(std::move(file)));
+  head->name_ = head->file_.path().string();
+  TRY(head->read_weight(kDefaultHeadTensor));
+  TRY(head->read_shape(head->file_));
+  TRY(head->read_bias(head->file_.find("lm_head.bias") == nullptr ? "" : "lm_head.bias"));
+  return std::shared_ptr<const LmHead>(head);
+}
+
 Result<void> LmHead::read_weight(const std::string& tensor) {
   const TensorInfo* info = file_.find(tensor);
   if (info == nullptr) return refuse(name_, fmt::format("there is no tensor '{}'", tensor));
@@ -164,7 +173,8 @@ Result<void> LmHead::check_digest(const SafetensorsFile& capture) {
 
 bool LmHead::same_weight(const LmHead& other) const {
   if (dtype_ != other.dtype_ || vocabulary_ != other.vocabulary_ || width_ != other.width_) return false;
-  return std::memcmp(weight_, other.weight_, std::size_t{vocabulary_} * row_bytes_) == 0;
+  return weight_ == other.weight_ ||
+         std::memcmp(weight_, other.weight_, std::size_t{vocabulary_} * row_bytes_) == 0;
 }
 
 }  // namespace driftgate::gpu::fused

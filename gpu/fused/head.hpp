@@ -13,11 +13,14 @@ namespace driftgate::gpu::fused {
 
 inline constexpr std::uint64_t kMaxHiddenWidth = 65'536;
 
-/// Where the caller has the heads of `hidden` captures. Both may be empty; then the metadata of the capture
+class LmHead;
+
+/// Where the caller has the heads of `hidden` captures. All may be empty; then the metadata of the capture
 /// must name a file.
 struct HeadSource {
   std::filesystem::path lm_head;     ///< a safetensors file that replaces the one named by the metadata
   std::filesystem::path checkpoint;  ///< a folder of *.safetensors files, or one such file
+  std::shared_ptr<const LmHead> head = nullptr;  ///< one that is open, whatever the metadata says
 };
 
 /// The head of a capture of hidden states (docs/design/measurement.md, "Tensors and metadata"). Its logits
@@ -39,6 +42,10 @@ class LmHead {
   [[nodiscard]] static schema::Result<std::shared_ptr<const LmHead>> open(const SafetensorsFile& capture,
                                                                           const HeadSource& source);
 
+  /// A head in memory that the caller keeps as it is: tensors `lm_head.weight` and, if there is one,
+  /// `lm_head.bias`, and the metadata lm_head.scale, lm_head.soft_cap and lm_head.vocabulary. It has no digest.
+  [[nodiscard]] static schema::Result<std::shared_ptr<const LmHead>> of_memory(SafetensorsFile file);
+
   [[nodiscard]] std::uint32_t vocabulary() const { return vocabulary_; }
   [[nodiscard]] std::uint32_t width() const { return width_; }
   [[nodiscard]] std::uint32_t dtype() const { return dtype_; }  ///< DRIFTGATE_F32, F16 or BF16
@@ -51,7 +58,7 @@ class LmHead {
   [[nodiscard]] double bias_of(std::uint32_t token) const { return bias_.empty() ? 0.0 : bias_[token]; }
   [[nodiscard]] double scale() const { return scale_; }
   [[nodiscard]] double soft_cap() const { return soft_cap_; }  ///< 0 = none
-  [[nodiscard]] const std::string& digest() const { return digest_; }
+  [[nodiscard]] const std::string& digest() const { return digest_; }  ///< empty for a head in memory
   /// Whether both weights are equal, element by element. Scale, bias and soft-cap may differ.
   [[nodiscard]] bool same_weight(const LmHead& other) const;
   [[nodiscard]] schema::Result<void> check_unchanged() const { return file_.check_unchanged(); }

@@ -21,8 +21,7 @@ std::uint64_t HiddenCursor::available(std::uint64_t row) {
 
 std::pair<const unsigned char*, std::uint32_t> HiddenCursor::at(std::uint64_t row) {
   while (row >= segment().first_row + segment().rows) ++at_;
-  const std::uint64_t bytes = capture_.columns() * size_bytes(segment().dtype);
-  const std::byte* from = segment().hidden + (row - segment().first_row) * bytes;
+  const std::byte* from = segment().hidden + (row - segment().first_row) * segment().row_bytes;
   return {reinterpret_cast<const unsigned char*>(from), backend_dtype(segment().dtype)};
 }
 

@@ -28,7 +28,7 @@ void read_row(const Capture& capture, std::uint64_t row, std::span<float> out) {
   const auto after = std::ranges::upper_bound(capture.segments(), row, {}, &CaptureSegment::first_row);
   const CaptureSegment& segment = *std::prev(after);
   const std::size_t width = size_bytes(segment.dtype);
-  const std::byte* from = segment.logits + (row - segment.first_row) * out.size() * width;
+  const std::byte* from = segment.logits + (row - segment.first_row) * segment.row_bytes;
   if (segment.dtype == DType::f32) {
     std::memcpy(out.data(), from, out.size_bytes());
     return;

@@ -21,6 +21,7 @@ DAEMON = {
     "pipeline": {"schedule", "net", "store", "evidence", "auth", "notify", "route", "jobs"},
     "api": {"schedule", "net", "web", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline"},
     "drift": set(),
+    "library": {"drift"},
     "cli": {"drift", "net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api"},
     "app": {"net", "web", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api", "drift", "cli"},
 }

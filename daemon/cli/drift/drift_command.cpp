@@ -14,23 +14,12 @@
 #include "daemon/cli/output_files.hpp"
 #include "daemon/drift/make_report.hpp"
 #include "gpu/drift.hpp"
-#include "stages/clauses/exact_test.hpp"
 
 namespace driftgate::cli {
 
 namespace {
 
 using schema::Result;
-
-gpu::MeasureOptions options_of(const DriftArgs& args, const drift::Inputs& inputs) {
-  gpu::MeasureOptions options = inputs.options();
-  options.device = args.device;
-  options.threads = args.threads;
-  options.metrics = args.metrics == "core" ? DRIFTGATE_METRICS_CORE : DRIFTGATE_METRICS_ALL;
-  options.top_rows = args.top_rows;
-  if (args.top_k) options.top_k = *args.top_k;
-  return options;
-}
 
 /// The table, at rank 0; nothing elsewhere.
 Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, const drift::Inputs& inputs,
@@ -48,8 +37,8 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
     };
   }
   auto table = ranks.measure(
-      inputs.train, inputs.inf, inputs.slices(), options_of(args, inputs),
-      inputs.contract ? stages::required_bits(*inputs.contract) : std::vector<std::string>{},
+      inputs.train, inputs.inf, inputs.slices(),
+      drift::options_for(inputs.terms(), inputs.slices(), args), drift::bits_for(inputs.terms()),
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }, sink);
   if (!table || !rows) return table;
   TRY(rows->finish());
@@ -80,7 +69,7 @@ int run(const DriftArgs& args, gpu::RankSession& ranks) {
   if (!table) return refuse(table.error());
   if (!*table) return kExitOk;  // a rank other than 0
   const drift::DriftReport report =
-      drift::make_report(*inputs, **table, {args.metrics == "core", ranks.describe(), ranks.choice()});
+      drift::make_report(*inputs, **table, {args.core(), ranks.describe(), ranks.choice()});
   Result<void> written;
   if (args.json == "-") fmt::print("{}", drift::drift_json(report));
   if (!args.json.empty() && args.json != "-") written = write_file(args.json, drift::drift_json(report));
@@ -90,7 +79,7 @@ int run(const DriftArgs& args, gpu::RankSession& ranks) {
   }
   // The figures are printed even when a file could not be written, such as on a full disk.
   if (args.json != "-") fmt::print("{}", drift_text(report));
-  return written ? exit_code_of(report.verdict) : report_offline(written.error());
+  return written ? drift::exit_code_of(report.verdict) : report_offline(written.error());
 }
 
 }  // namespace

@@ -1,0 +1,20 @@
+// The definitions of fmt for libdriftgate.so, which then needs no libfmt on the machine that it is copied to: fmt's own
+// source for its library, src/format.cc, which is not installed with the headers.
+#include <fmt/format-inl.h>
+
+static_assert(FMT_VERSION >= 90000 && FMT_VERSION < 100000, "take the list of templates from src/format.cc of this version");
+
+FMT_BEGIN_NAMESPACE
+namespace detail {
+
+template auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;
+template auto dragonbox::to_decimal(double x) noexcept -> dragonbox::decimal_fp<double>;
+template locale_ref::locale_ref(const std::locale& loc);
+template auto locale_ref::get<std::locale>() const -> std::locale;
+template auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
+template auto decimal_point_impl(locale_ref) -> char;
+template void buffer<char>::append(const char*, const char*);
+template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
+
+}  // namespace detail
+FMT_END_NAMESPACE
