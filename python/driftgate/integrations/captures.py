@@ -24,13 +24,8 @@ def read(path: str, wanted: Optional[Sequence[str]] = None) -> Tuple[Dict[str, A
     """
     np = _numpy()
     with open(path, "rb") as file:
-        start = file.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else _MOST_HEADER + 1
-        size = os.fstat(file.fileno()).st_size
-        if length > _MOST_HEADER or 8 + length > size:
-            raise ValueError(f"{path} is no safetensors file: its header would have {length} bytes")
+        header, length, size = _header(path, file)
         try:
-            header = json.loads(file.read(length))
             metadata = header.pop("__metadata__", {})
             out = {}
             for name in header if wanted is None else wanted:
@@ -40,9 +35,30 @@ def read(path: str, wanted: Optional[Sequence[str]] = None) -> Tuple[Dict[str, A
                     raise ValueError(f"{path}: tensor {name} lies outside the file")
                 file.seek(8 + length + begin)
                 out[name] = _tensor(np, file.read(end - begin), entry)
-        except (AttributeError, TypeError, json.JSONDecodeError) as fault:
+        except (AttributeError, TypeError) as fault:
             raise ValueError(f"{path} is no safetensors file: {fault}") from fault
     return out, metadata
+
+
+def _header(path: str, file: Any) -> Tuple[Dict[str, Any], int, int]:
+    """(header, its length, size of the file)."""
+    start = file.read(8)
+    length = struct.unpack("<Q", start)[0] if len(start) == 8 else _MOST_HEADER + 1
+    size = os.fstat(file.fileno()).st_size
+    if length > _MOST_HEADER or 8 + length > size:
+        raise ValueError(f"{path} is no safetensors file: its header would have {length} bytes")
+    try:
+        header = json.loads(file.read(length))
+    except ValueError as fault:
+        raise ValueError(f"{path} is no safetensors file: {fault}") from fault
+    if not isinstance(header, dict):
+        raise ValueError(f"{path} is no safetensors file: its header is no object")
+    return header, length, size
+
+
+def _names(path: str) -> List[str]:
+    with open(path, "rb") as file:
+        return [name for name in _header(path, file)[0] if name != "__metadata__"]
 
 
 def _tensor(np: Any, data: bytes, entry: Dict[str, Any]) -> Any:
@@ -55,6 +71,39 @@ def _tensor(np: Any, data: bytes, entry: Dict[str, Any]) -> Any:
     if entry["dtype"] not in _DTYPES:
         raise ValueError(f"tensors of type {entry['dtype']} cannot be read")
     return np.frombuffer(data, _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+
+
+def parts_of_checkpoint(folder: str) -> Dict[str, Any]:
+    """{"head": driftgate.Head, "norm": (weight, eps)} of a checkpoint folder in the layout of transformers: config.json and
+    safetensors files. What capture_of_files of vLLM's hidden states needs.
+
+    KeyError for a checkpoint whose head or last norm has another name than lm_head.weight (or, tied,
+    model.embed_tokens.weight) and model.norm.weight.
+    """
+    import driftgate
+
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    config = config.get("text_config") or config
+    found = {name: path for path in sorted(os.listdir(folder)) if path.endswith(".safetensors")
+             for name in _names(os.path.join(folder, path))}
+
+    def tensor(*choices: str) -> Any:
+        for name in choices:
+            if name in found:
+                return read(os.path.join(folder, found[name]), [name])[0][name]
+        raise KeyError(f"{folder} has no tensor {' or '.join(choices)}")
+
+    tied = ("model.embed_tokens.weight",) if config.get("tie_word_embeddings", False) else ()
+    norm = tensor("model.norm.weight")
+    norm = norm.float() if hasattr(norm, "float") else _numpy().array(norm, "<f4")
+    if str(config.get("model_type", "")).startswith("gemma"):
+        norm = norm + 1  # these store what is added to 1
+    scale = config.get("logit_scale") or 1 / (config.get("logits_scaling") or 1)
+    weight = tensor("lm_head.weight", *tied)
+    head = driftgate.Head(weight if hasattr(weight, "detach") else _numpy().array(weight), scale=float(scale),
+                          soft_cap=config.get("final_logit_softcapping") or None)
+    return {"head": head, "norm": (norm, float(config.get("rms_norm_eps", 1e-6)))}
 
 
 class Row:

@@ -5,6 +5,12 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from . import figures
 
 DEFAULT_FAMILIES = ("driftgate",)
+_WORST_FIRST = (1, 4, 3, 0)  # exit codes of verdicts
+
+
+def worst(*codes: float) -> float:
+    """The worst of some verdicts' exit codes: violated, then error, then inconclusive, then pass."""
+    return float(min(codes, key=lambda code: _WORST_FIRST.index(int(code))))
 
 
 class DriftStopped(RuntimeError):
@@ -19,8 +25,7 @@ class Monitor:
     """Takes each step's log-probabilities and returns its figures; decides a contract every `window` sequences.
 
     contract         what `driftgate.drift` takes as its contract; None: figures only, and driftgate's library is not used
-    window           sequences of one verdict; the next one begins with none, so that each is a test of its own.
-                     Sequences that were sampled after it was full wait for the next window
+    window           sequences of one verdict; the next one begins with those after them, so that each is a test of its own
     families         which figures `step` returns, of `figures.FAMILIES`
     on_violation     "log" (the figure driftgate/verdict alone), "stop" (DriftStopped) or a function of the Drift
     train_kernel, inf_kernel, checkpoint, sampling_filter, temperature
@@ -45,7 +50,8 @@ class Monitor:
 
     def step(self, train: Any, inf: Any, mask: Any = None, tokens: Any = None) -> Dict[str, float]:
         """Figures of one batch. `tokens` are the ids of the realised tokens, shaped as the log-probabilities; a contract
-        needs them. With a verdict in this step, `driftgate/verdict` is its exit code: 0 pass, 1 violated, 3 inconclusive.
+        needs them. With a verdict in this step, `driftgate/verdict` is its exit code: 0 pass, 1 violated, 3 inconclusive, 4
+        error; of several the worst.
         """
         pairs = figures.pairs(train, inf, mask)
         out = figures.all_of(pairs, self.families, self.clip)
@@ -53,8 +59,11 @@ class Monitor:
             if tokens is None:
                 raise ValueError("a contract needs the realised tokens: give tokens, shaped as the log-probabilities")
             self._keep(pairs, figures.pairs(tokens, tokens, mask))
-            if len(self._waiting) >= self.window:
-                out["driftgate/verdict"] = float(self.judge().exit_code)
+            codes = []
+            while len(self._waiting) >= self.window:
+                codes.append(self.judge().exit_code)
+            if codes:
+                out["driftgate/verdict"] = worst(*codes)
         return out
 
     def _keep(self, pairs: Any, tokens: Any) -> None:

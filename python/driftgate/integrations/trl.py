@@ -1,4 +1,4 @@
-"""TRL: driftgate's figures in the logs of a GRPO or RLOO trainer, and a verdict over many steps.
+"""TRL: driftgate's figures in the logs of a GRPO trainer, and a verdict over many steps.
 
     trainer = GRPOTrainer(…)
     driftgate.integrations.trl.attach(trainer, contract="drift.yaml")
@@ -31,10 +31,11 @@ def metrics_of(inputs: Dict[str, Any], watch: monitor.Monitor) -> Optional[Dict[
 
 
 class _Means:
-    """Figures of the batches since the last log, averaged with the tokens of each; counts are added, a verdict is the worst."""
+    """Figures of the batches since the last log, averaged with the tokens of each; counts are added, and of verdicts the
+    worst stays."""
 
     ADDED = ("driftgate/tokens", "driftgate/sequences", "driftgate/nonfinite")
-    LARGEST = ("driftgate/verdict", "sampling/sampling_logp_difference/max", "training/rollout_probs_diff_max")
+    LARGEST = ("sampling/sampling_logp_difference/max", "training/rollout_probs_diff_max", "rollout_corr/log_ppl_diff_max")
 
     def __init__(self) -> None:
         self.batches = self.without = 0
@@ -48,7 +49,9 @@ class _Means:
             return
         tokens = max(1.0, step.get("driftgate/tokens", 1.0))
         for name, value in step.items():
-            if name in self.LARGEST:
+            if name == "driftgate/verdict":
+                self.sums[name] = monitor.worst(self.sums.get(name, value), value)
+            elif name in self.LARGEST:
                 self.sums[name] = max(self.sums.get(name, value), value)
             else:
                 weight = 1.0 if name in self.ADDED else tokens

@@ -11,11 +11,14 @@ is called. docs/integrations/verl.md.
 import functools
 import importlib.abc
 import importlib.util
+import logging
 import os
 import sys
 from typing import Any, Callable, Dict, Optional
 
 from . import figures, monitor
+
+_log = logging.getLogger(__name__)
 
 # verl's functions that see both log-probabilities, and where the batch stands among what each returns.
 _CORRECTION = ("verl.trainer.ppo.rollout_corr_helper", "compute_rollout_correction_and_add_to_batch")
@@ -94,6 +97,7 @@ def _wrap(module: Any, name: str, at: str, watch: Optional[monitor.Monitor]) -> 
                              f"driftgate knows; call driftgate.integrations.verl.metrics_of(batch) in your trainer")
     if not getattr(function, "driftgate", False):
         setattr(module, name, (_with_debug_figures if at == "debug" else _with_figures)(function, watch))
+        _log.info("driftgate adds its figures to those of %s.%s", module.__name__, name)
     return f"{module.__name__}.{name}"
 
 

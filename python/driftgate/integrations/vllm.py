@@ -105,6 +105,7 @@ def rms_norm(states: Any, weight: Any, eps: float) -> Any:
     computes it. For a model whose norm adds 1 to its weight, give the weight with 1 added."""
     torch = need("torch", "PyTorch", "applying the last norm")
     states = states if hasattr(states, "detach") else torch.from_numpy(states.copy())
+    weight = weight if hasattr(weight, "detach") else torch.from_numpy(weight)
     wide = states.float()
     normed = (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(states.dtype)
     return normed * weight.to(states.dtype)
@@ -115,7 +116,8 @@ def capture_of_files(source: Any, path: str, *, head: Any, norm: Optional[Tuple[
     """A capture of the files of extract_hidden_states: a folder, or requests as `requests_in` returns them.
 
     head     the driftgate.Head of the model
-    norm     (weight, eps) of the norm before the head: vLLM's last layer comes without it. None where the states are normed
+    norm     (weight, eps) of the norm before the head: vLLM's last layer comes without it. None where the states are normed.
+             captures.parts_of_checkpoint(folder) has both
     layer    which of the file's layers is the last one of the model
     rows     "prompt": what is said of tokens of the prompt; "sampled": of tokens that the engine sampled, with this
              kernel as their source; "all" of both, as a corpus of given tokens
@@ -137,7 +139,7 @@ def capture_of_files(source: Any, path: str, *, head: Any, norm: Optional[Tuple[
             if not len(targets):
                 continue
             chosen = states[first:first + len(targets), layer]
-            chosen = rms_norm(chosen, *norm) if norm is not None else chosen
+            chosen = rms_norm(chosen, *norm) if norm is not None else chosen + 0  # of its own memory, row after row
             writer.append(driftgate.Hidden(chosen, head), tokens=targets,
                           sequences=np.full(len(targets), number, np.int64),
                           positions=np.arange(first, first + len(targets), dtype=np.int64))

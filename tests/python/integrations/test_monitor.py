@@ -50,6 +50,11 @@ class Verdicts(support.Folder):
         self.assertEqual(watch.last.to_dict()["sequences"], 100)
         with self.assertRaisesRegex(ValueError, "since the last verdict"):
             watch.judge()
+        self.assertEqual(watch.step(*support.rollouts(250, 0.02))["driftgate/verdict"], 0.0)
+        self.assertEqual(watch.verdicts, ["pass"] * 4)
+        self.assertEqual(watch.judge().to_dict()["sequences"], 50, "what is left of a step waits")
+        self.assertEqual(monitor.worst(0, 3, 4, 1), 1)
+        self.assertEqual(monitor.worst(0, 3), 3)
 
     def test_a_violated_contract_stops_the_run_and_says_why(self):
         support.driftgate()

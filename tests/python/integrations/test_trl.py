@@ -100,9 +100,9 @@ class Attached(support.Folder):
 
     def test_the_batches_of_one_log_are_averaged_by_their_tokens(self):
         means = trl._Means()
-        for tokens, tv in ((10, 0.1), (30, 0.5)):
-            means.add({"driftgate/tokens": tokens, "driftgate/tv_sampled": tv, "driftgate/verdict": tokens / 10})
-        self.assertEqual(means.take(), {"driftgate/tokens": 40, "driftgate/tv_sampled": 0.4, "driftgate/verdict": 3,
+        for tokens, tv, verdict in ((10, 0.1, 1.0), (30, 0.5, 3.0)):
+            means.add({"driftgate/tokens": tokens, "driftgate/tv_sampled": tv, "driftgate/verdict": verdict})
+        self.assertEqual(means.take(), {"driftgate/tokens": 40, "driftgate/tv_sampled": 0.4, "driftgate/verdict": 1,
                                         "driftgate/batches_without_logprobs": 0.0})
         self.assertEqual(means.take(), {})
 

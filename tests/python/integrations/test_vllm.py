@@ -6,7 +6,7 @@ import unittest
 
 import support
 import tiny
-from driftgate.integrations import MissingProject, vllm
+from driftgate.integrations import MissingProject, captures, vllm
 
 np, torch = support.numpy(), support.torch()
 
@@ -119,6 +119,24 @@ class Files(support.Folder):
         path, opened = self.capture("bf16")
         got = vllm.rms_norm(states, torch.tensor(self.model.norm), self.model.eps)
         self.assertEqual((got.dtype, opened.rows), (torch.bfloat16, 4))
+
+    def test_head_and_norm_of_a_checkpoint(self):
+        self.write()
+        given, _ = self.capture("given")
+        folder = self.folder / "checkpoint"
+        folder.mkdir()
+        tiny.write_safetensors(folder / "model-00002.safetensors", {"model.norm.weight": self.model.norm})
+        tiny.write_safetensors(folder / "model-00001.safetensors", {"model.embed_tokens.weight": self.model.head})
+        config = {"rms_norm_eps": self.model.eps, "tie_word_embeddings": True, "model_type": "llama"}
+        (folder / "config.json").write_text(json.dumps(config))
+        read = str(self.folder / "read")
+        vllm.capture_of_files(str(self.engine), read, **captures.parts_of_checkpoint(str(folder)))
+        self.assertEqual(self.driftgate.drift(given, read).to_dict()["metrics"]["tv"]["max"], 0)
+        (folder / "config.json").write_text(json.dumps({**config, "model_type": "gemma2"}))
+        self.assertTrue(np.array_equal(captures.parts_of_checkpoint(str(folder))["norm"][0], self.model.norm + 1))
+        (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+        with self.assertRaisesRegex(KeyError, "no tensor lm_head.weight"):
+            captures.parts_of_checkpoint(str(folder))
 
     def test_other_files_are_refused(self):
         tiny.write_safetensors(self.engine / "a.safetensors", {"weight": np.zeros((2, 2), np.float32)})
