@@ -62,8 +62,8 @@ def capture_of_answers(answers: Sequence[Any], path: str, *, kernel: str = "sgla
     """A capture of the log-probabilities in SGLang's answers: of the "input" tokens (with logprob_start_len=0) or of the
     "output" tokens that it sampled, with this kernel as their source. Returns the rows.
 
-    SGLang divides its log-probabilities by nothing: they are those of temperature 1 unless the server returns
-    processed ones, which `temperature` then states. ValueError where an answer has none.
+    Those of input tokens are of temperature 1. Those of output tokens come after the sampling temperature unless the
+    server has SGLANG_RETURN_ORIGINAL_LOGPROB: state `temperature`. ValueError where an answer has none.
     """
     if rows not in ("input", "output"):
         raise ValueError(f"rows {rows!r} is neither input nor output")
