@@ -185,7 +185,7 @@ def nemo_rl(p: Pairs, kl_type: str = "k3") -> Dict[str, float]:
 
 
 def slime(p: Pairs) -> Dict[str, float]:
-    """slime's mean over sequences of each one's mean: `train_rollout_logprob_abs_diff`, and the `mis_…` of its mismatch helper."""
+    """slime's means over sequences of each one's mean: `train_rollout_logprob_abs_diff`, and its mismatch helper's `mis_…`."""
     return {name: float(values.mean()) for name, values in slime_sequences(p).items()}
 
 

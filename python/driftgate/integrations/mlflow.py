@@ -50,8 +50,9 @@ def outcome_of(result: Any) -> Outcome:
     verdict = data.get("verdict")
     if not verdict or not contract:
         raise ValueError("the report has no verdict: measure with a contract")
-    tags = {"train_kernel": str(data.get("train", {}).get("kernel", "")), "inf_kernel": str(data.get("inf", {}).get("kernel", "")),
-            "checkpoint_digest": str(data.get("inf", {}).get("checkpoint_digest", "")), "rows": str(data.get("rows", "")),
+    train, inf = data.get("train", {}), data.get("inf", {})
+    tags = {"train_kernel": str(train.get("kernel", "")), "inf_kernel": str(inf.get("kernel", "")),
+            "checkpoint_digest": str(inf.get("checkpoint_digest", "")), "rows": str(data.get("rows", "")),
             "sequences": str(data.get("sequences", ""))}
     if isinstance(contract, dict):
         tags.update({"contract": str(contract.get("name", "")), "contract_digest": str(contract.get("digest", ""))})

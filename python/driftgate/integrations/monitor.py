@@ -74,7 +74,8 @@ class Monitor:
                 self._waiting.append((pairs.train[begin:end], pairs.inf[begin:end], tokens.train[begin:end].astype("int64")))
 
     def judge(self) -> Any:
-        """The Drift of the sequences that wait for a verdict, by the contract. The next window begins. ValueError if none waits."""
+        """The Drift of the sequences that wait for a verdict, at most a window of them, which then wait no longer.
+        ValueError if none waits."""
         from . import captures
 
         if not self._waiting:

@@ -93,7 +93,8 @@ class Definitions(unittest.TestCase):
         whole = [math.exp(sum(a - b for a, b in s)) for s in SEQUENCES[:2]]  # only sequences with tokens
         self.close(figures.driftgate(self.pairs), {f"driftgate/{k}": v for k, v in {
             "tokens": 4, "sequences": 2, "nonfinite": 0, "ratio_mean": mean(w), "tv_sampled": mean(abs(x - 1) for x in w) / 2,
-            "kl_inf_train_sampled": mean(x - 1 - math.log(x) for x in w), "ess_fraction": sum(w) ** 2 / (4 * sum(x * x for x in w)),
+            "kl_inf_train_sampled": mean(x - 1 - math.log(x) for x in w),
+            "ess_fraction": sum(w) ** 2 / (4 * sum(x * x for x in w)),
             "clip_budget_used": 2 / 4, "chi2_sequence": mean((x - 1) ** 2 for x in whole),
             "tv_sequence": mean(max(0.0, 1 - x) for x in whole), "sequence_log_ratio": mean(map(math.log, whole)),
             "band_retention/tokens/1pct": 1 / 4, "band_retention/sequences/5pct": 1 / 2}.items()})

@@ -47,8 +47,8 @@ class Two(support.Folder):
         paths = []
         for name, side in (("train", self.train), ("inf", self.inf)):
             path = str(self.folder / f"{name}-{'hidden' if options.get('hidden') else 'logits'}")
-            count = integration.capture(side, self.sequences, path, unrounded_logits=bool(options.get("hidden")) and side is self.inf,
-                                        **options)
+            unrounded = bool(options.get("hidden")) and side is self.inf
+            count = integration.capture(side, self.sequences, path, unrounded_logits=unrounded, **options)
             self.assertEqual(count, self.rows)
             paths.append(path)
         return paths
@@ -103,7 +103,8 @@ class Two(support.Folder):
 
     def test_a_contract_passes_and_is_violated(self):
         for limit, verdict in (("0.2", "pass"), ("0.000001", "violated")):
-            drift = integration.compare(self.train, self.inf, self.sequences, contract=self.contract(CONTRACT.replace("LIMIT", limit)))
+            contract = self.contract(CONTRACT.replace("LIMIT", limit))
+            drift = integration.compare(self.train, self.inf, self.sequences, contract=contract)
             self.assertEqual(drift.verdict, verdict)
 
     def test_a_padded_batch_is_the_same_kernel_with_other_sums(self):

@@ -131,8 +131,9 @@ def make_trainer(batches, reporter, folder):
         def log(self, logs, start_time=None):
             super().log({**logs, "reward": 1.0} if "loss" in logs else logs, start_time)
 
-    arguments = transformers.TrainingArguments(output_dir=str(folder / "out"), per_device_train_batch_size=1, max_steps=len(batches),
-                                               logging_steps=1, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no")
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder / "out"), per_device_train_batch_size=1, max_steps=len(batches), logging_steps=1, report_to=[],
+        use_cpu=True, disable_tqdm=True, save_strategy="no")
     return GrpoLike(model=Policy(), args=arguments, train_dataset=batches, callbacks=[reporter])
 
 

@@ -31,7 +31,8 @@ class Plugin(support.Folder):
             self.assertEqual(connector.request_finished(request("gone", [1], []), []), (False, None))
             vllm.__dict__.pop("DriftgateHiddenStates")
         self.assertEqual(vllm.requests_in(str(self.folder)), [
-            vllm.Request(str(self.folder / "a.safetensors"), 3, (4, 5)), vllm.Request(str(self.folder / "b.safetensors"), 1, (8,))])
+            vllm.Request(str(self.folder / "a.safetensors"), 3, (4, 5)),
+            vllm.Request(str(self.folder / "b.safetensors"), 1, (8,))])
 
     def test_without_vllm_the_error_says_so(self):
         with self.assertRaisesRegex(MissingProject, "its plugin needs vLLM"):
@@ -91,7 +92,8 @@ class Files(support.Folder):
 
     def test_states_are_normed_and_meet_the_token_that_follows(self):
         self.write()
-        for rows, keep, source in (("all", lambda ids: list(range(len(ids) - 1)), "corpus"), ("prompt", lambda ids: [0], "corpus"),
+        for rows, keep, source in (("all", lambda ids: list(range(len(ids) - 1)), "corpus"),
+                                   ("prompt", lambda ids: [0], "corpus"),
                                    ("sampled", lambda ids: list(range(1, len(ids) - 1)), "vllm")):
             path, opened = self.capture(rows, rows=rows)
             self.assertEqual(opened.mode, "hidden")
@@ -115,7 +117,8 @@ class Files(support.Folder):
     def test_bfloat16_is_rounded_as_the_engine_rounds(self):
         states = torch.randn(5, tiny.WIDTH).to(torch.bfloat16)
         bits = states.view(torch.int16).numpy().view(np.uint16)
-        tiny.write_safetensors(self.engine / "a.safetensors", {"hidden_states": (bits[:, None], "BF16"), "token_ids": np.arange(5)})
+        tiny.write_safetensors(self.engine / "a.safetensors",
+                               {"hidden_states": (bits[:, None], "BF16"), "token_ids": np.arange(5)})
         path, opened = self.capture("bf16")
         got = vllm.rms_norm(states, torch.tensor(self.model.norm), self.model.eps)
         self.assertEqual((got.dtype, opened.rows), (torch.bfloat16, 4))
@@ -198,7 +201,8 @@ class Outputs(support.Folder):
 
     def test_target_tokens_alone(self):
         path = str(self.folder / "targets")
-        outputs = self.generate([{"prompt_token_ids": ids} for _, ids in self.sequences], types.SimpleNamespace(prompt_logprobs=2))
+        outputs = self.generate([{"prompt_token_ids": ids} for _, ids in self.sequences],
+                                types.SimpleNamespace(prompt_logprobs=2))
         self.assertEqual(vllm.capture_of_outputs(outputs, path, rows="sampled", kernel="k"), len(self.sequences))
         opened = self.driftgate.Capture.open(path)
         self.assertEqual(opened.identity.token_source, "k")
