@@ -39,6 +39,15 @@ class Wheel(unittest.TestCase):
         with open(self.path, "rb") as one, open(wheel(os.path.join(self.made.name, "two")), "rb") as two:
             self.assertEqual(one.read(), two.read())
 
+    def test_its_entry_points_exist(self):
+        with zipfile.ZipFile(self.path) as files:
+            name = next(name for name in files.namelist() if name.endswith("/entry_points.txt"))
+            text = files.read(name).decode()
+            self.assertIn("[vllm.general_plugins]\n", text)
+            for module, function in re.findall(r"^\w+ = ([\w.]+)(?::(\w+))?$", text, re.M):
+                source = files.read(module.replace(".", "/") + ".py").decode()
+                self.assertIn(f"def {function}(" if function else "", source)
+
     def test_it_serves_every_python_of_this_platform(self):
         self.assertRegex(os.path.basename(self.path),
                          r"^driftgate-\d+\.\d+\.\d+-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl$")
