@@ -85,6 +85,8 @@ struct Application::Parts {
 
   [[nodiscard]] api::Context api_context();
   [[nodiscard]] std::vector<api::ReadyCheck> readiness();
+  /// What /metrics has beside the pipeline's figures.
+  [[nodiscard]] std::string metrics();
 };
 
 }  // namespace driftgate::app
