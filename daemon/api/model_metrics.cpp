@@ -30,6 +30,11 @@ constexpr std::array kVerdicts{schema::Verdict::pass, schema::Verdict::violated,
                                schema::Verdict::inconclusive, schema::Verdict::error};
 constexpr std::array<std::string_view, 5> kSkipped{"blackout", "running", "misfire", "owner_revoked",
                                                    "refused"};
+/// Kinds that others than the pipeline append.
+constexpr std::array kOfOthers{schema::EvidenceKind::token_granted, schema::EvidenceKind::token_revoked,
+                               schema::EvidenceKind::evidence_read, schema::EvidenceKind::evidence_redacted,
+                               schema::EvidenceKind::key_rotated,   schema::EvidenceKind::epoch_changed,
+                               schema::EvidenceKind::schedule_set,  schema::EvidenceKind::schedule_deleted};
 constexpr std::array<std::string_view, 2> kArms{"incumbent", "candidate"};
 
 template <typename Map, typename Key>
@@ -249,10 +254,12 @@ std::string event_metrics(const pipeline::ServiceFigures& figures) {
                  "Fire times of schedules that started nothing, by why.");
   for (const auto why : kSkipped) skipped.add(label("why", why), count_of(live.skipped, why));
   Family entries(out, "driftgate_evidence_entries_total", "counter",
-                 "Entries of evidence that the pipeline and its registry have appended, by kind.");
+                 "Entries of evidence on promotions, routes, guards, jobs and what is registered, by kind.");
   for (std::size_t i = 0; i < schema::kEvidenceKinds; ++i) {
-    const auto kind = schema::to_string(static_cast<schema::EvidenceKind>(i));
-    entries.add(label("kind", kind), count_of(live.entries, kind));
+    const auto kind = static_cast<schema::EvidenceKind>(i);
+    if (std::ranges::find(kOfOthers, kind) != kOfOthers.end()) continue;
+    const auto name = schema::to_string(kind);
+    entries.add(label("kind", name), count_of(live.entries, name));
   }
   return out;
 }

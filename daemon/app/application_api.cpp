@@ -46,7 +46,8 @@ std::string Application::Parts::metrics() {
   return store_metrics(store->stats(), size.value_or(0), published) +
          check_metrics(record_check->progress()) + router_metrics(keeper->figures()) +
          disk_metrics(data_dir_of(settings), backup_dir_of(settings)) +
-         webhook_metrics(*store, webhook_settings(settings));
+         webhook_metrics(*store, webhook_settings(settings)) +
+         trace_metrics(traces ? traces->figures() : notify::TraceFigures{});
 }
 
 std::vector<api::ReadyCheck> Application::Parts::readiness() {

@@ -76,6 +76,20 @@ std::string webhook_metrics(store::Store& store, const std::vector<notify::Endpo
   return disabled + waiting;
 }
 
+std::string trace_metrics(const notify::TraceFigures& figures) {
+  constexpr std::string_view kSent = "driftgate_otlp_sent_total";
+  std::string out;
+  api::append_metric_head(out, kSent, "counter", "Spans and events that the collector took.");
+  api::append_metric(out, kSent, "signal=\"spans\"", static_cast<double>(figures.spans));
+  api::append_metric(out, kSent, "signal=\"events\"", static_cast<double>(figures.events));
+  api::append_single(out, "driftgate_otlp_dropped_total", "counter",
+                     "Spans and events that no collector took in time.",
+                     static_cast<double>(figures.dropped));
+  api::append_single(out, "driftgate_otlp_queue", "gauge", "Promotions of which something is to be sent.",
+                     static_cast<double>(figures.waiting));
+  return out;
+}
+
 std::string store_metrics(const store::Store::Stats& stats, std::uint64_t size,
                           std::uint64_t published_size) {
   std::string out;

@@ -9,6 +9,7 @@
 #include "daemon/app/router_keeper.hpp"
 #include "daemon/evidence/verify/background_check.hpp"
 #include "daemon/notify/sender.hpp"
+#include "daemon/notify/traces/trace_sender.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::app {
@@ -20,6 +21,8 @@ namespace driftgate::app {
 /// Room on the data folder's file system, and when the newest backup below `backups` was finished.
 [[nodiscard]] std::string disk_metrics(const std::filesystem::path& data_dir,
                                        const std::filesystem::path& backups);
+/// What has become of traces; zeros where none are sent.
+[[nodiscard]] std::string trace_metrics(const notify::TraceFigures& figures);
 /// Messages that wait, and whether the endpoint is disabled, for each of these webhooks.
 [[nodiscard]] std::string webhook_metrics(store::Store& store,
                                           const std::vector<notify::EndpointSettings>& endpoints);

@@ -11,6 +11,7 @@
 #include "daemon/pipeline/figures/model_figures.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "daemon/route/control/telemetry.hpp"
+#include "schema/evidence/evidence_entry.hpp"
 
 namespace driftgate::pipeline {
 
