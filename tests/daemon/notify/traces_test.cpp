@@ -104,9 +104,10 @@ struct Answer {
   int status = 200;
   std::string retry_after{}, body = "{}";
 };
+using Answers = std::vector<Answer>;
 class Collector : public net::test::FunctionHandler {
  public:
-  explicit Collector(std::vector<Answer> answers) : answers_(std::move(answers)) {
+  explicit Collector(Answers answers) : answers_(std::move(answers)) {
     answer = [this](const net::Request& request) {
       const std::lock_guard lock(mutex_);
       const auto& next = answers_[std::min(requests_.size(), answers_.size() - 1)];
@@ -131,7 +132,7 @@ class Collector : public net::test::FunctionHandler {
   }
 
  private:
-  std::vector<Answer> answers_;
+  Answers answers_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<net::Request> requests_;
@@ -272,7 +273,7 @@ TEST_CASE("Retry-After is seconds or a date") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "a promotion is sent once, with the key of its file") {
-  Collector collector({{200}});
+  Collector collector(Answers{{200}});
   std::ofstream(dir.path() / "key") << "secret-1\n";
   std::filesystem::permissions(dir.path() / "key", std::filesystem::perms::owner_read);
   start(collector.url(), {.key_file = (dir.path() / "key").string(), .key_header = "x-key"});
@@ -297,7 +298,7 @@ TEST_CASE_FIXTURE(Fixture, "a promotion is sent once, with the key of its file")
 }
 
 TEST_CASE_FIXTURE(Fixture, "a stage is sent when it ends, and what was sent is not sent again") {
-  Collector collector({{200}});
+  Collector collector(Answers{{200}});
   start(collector.url());
   auto drafts = story("pr-1");
   append({drafts.begin(), drafts.begin() + 4});
@@ -311,7 +312,7 @@ TEST_CASE_FIXTURE(Fixture, "a stage is sent when it ends, and what was sent is n
 }
 
 TEST_CASE_FIXTURE(Fixture, "a collector that is throttled is asked again, with the same body") {
-  Collector collector({{429, "0"}, {503}, {502}, {504}, {200}});
+  Collector collector(Answers{{429, "0"}, {503}, {502}, {504}, {200}});
   start(collector.url());
   append(story("pr-1"));
   sender->note("state_changed", "pr-1");
@@ -323,7 +324,7 @@ TEST_CASE_FIXTURE(Fixture, "a collector that is throttled is asked again, with t
 }
 
 TEST_CASE_FIXTURE(Fixture, "what a collector refuses for good is dropped and counted, and the rest goes on") {
-  Collector collector({{400}, {200}});
+  Collector collector(Answers{{400}, {200}});
   start(collector.url());
   append(story("pr-1"));
   sender->note("state_changed", "pr-1");
@@ -335,7 +336,7 @@ TEST_CASE_FIXTURE(Fixture, "what a collector refuses for good is dropped and cou
 
 TEST_CASE_FIXTURE(Fixture, "a wait that is longer than the patience is not begun") {
   options.patience = std::chrono::milliseconds(1'000);
-  Collector collector({{429, "3600"}, {200}});
+  Collector collector(Answers{{429, "3600"}, {200}});
   start(collector.url());
   append(story("pr-1"));
   sender->note("state_changed", "pr-1");
@@ -345,7 +346,7 @@ TEST_CASE_FIXTURE(Fixture, "a wait that is longer than the patience is not begun
 }
 
 TEST_CASE_FIXTURE(Fixture, "what is refused of a request that was taken is counted as dropped") {
-  Collector collector({{200, "", R"({"partialSuccess":{"rejectedSpans":"3"}})"}, {200}});
+  Collector collector(Answers{{200, "", R"({"partialSuccess":{"rejectedSpans":"3"}})"}, {200}});
   start(collector.url());
   append(story("pr-1"));
   sender->note("state_changed", "pr-1");
@@ -358,7 +359,7 @@ TEST_CASE_FIXTURE(Fixture, "what is refused of a request that was taken is count
 TEST_CASE_FIXTURE(Fixture, "a queue that is full drops and counts, and holds nobody up") {
   options.max_waiting = 2;
   options.first_retry = std::chrono::milliseconds(60'000);
-  Collector collector({{503}});
+  Collector collector(Answers{{503}});
   start(collector.url());
   append(story("pr-1"));
   sender->note("state_changed", "pr-1");
@@ -371,7 +372,7 @@ TEST_CASE_FIXTURE(Fixture, "a queue that is full drops and counts, and holds nob
 
 TEST_CASE_FIXTURE(Fixture, "a large trace is sent in parts") {
   options.max_items = 3;
-  Collector collector({{200}});
+  Collector collector(Answers{{200}});
   start(collector.url());
   append(story("pr-1"));
   sender->note("state_changed", "pr-1");
