@@ -16,11 +16,7 @@ api::Context Application::Parts::api_context() {
           .idempotency = *idempotency,
           .now_us = now_us,
           .ready = [this] { return readiness(); },
-          .more_metrics =
-              [this] {
-                return store_metrics(store->stats(), heads->published_size()) +
-                       check_metrics(record_check->progress()) + router_metrics(keeper->figures());
-              },
+          .more_metrics = [this] { return metrics(); },
           .log =
               [this](const api::AccessRecord& record) {
                 log.debug(fmt::format("{} {} status={} principal={} from={} us={}", record.method,
@@ -41,6 +37,17 @@ api::Context Application::Parts::api_context() {
           .settings = [this] { return settings_json(settings); },
           .site = &site,
           .insight = insight.get()};
+}
+
+std::string Application::Parts::metrics() {
+  // The published head first: it is never ahead of a size that is read after it.
+  const auto published = heads->published_size();
+  const auto size = store->read([](store::Reader& reader) { return evidence::tree_size(reader); });
+  return store_metrics(store->stats(), size.value_or(0), published) +
+         check_metrics(record_check->progress()) + router_metrics(keeper->figures()) +
+         disk_metrics(data_dir_of(settings), backup_dir_of(settings)) +
+         webhook_metrics(*store, webhook_settings(settings)) +
+         trace_metrics(traces ? traces->figures() : notify::TraceFigures{});
 }
 
 std::vector<api::ReadyCheck> Application::Parts::readiness() {

@@ -246,6 +246,14 @@ net::OutgoingPolicy webhook_policy(const Settings& settings) {
   return {settings.webhooks_allowed_hosts, settings.webhooks_public_hosts, "webhooks"};
 }
 
+notify::TraceSettings trace_settings(const Settings& settings) {
+  const auto path = [](const std::string& file) {
+    return file.empty() ? file : fs::absolute(expand_home(file)).string();
+  };
+  return {settings.otlp_endpoint,
+          {path(settings.otlp_key_file), settings.otlp_key_header, path(settings.otlp_ca_file)}};
+}
+
 evidence::HeadOptions head_options(const Settings& settings) {
   const fs::path data = data_dir_of(settings);
   evidence::HeadOptions options;

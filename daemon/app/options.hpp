@@ -9,6 +9,7 @@
 #include "daemon/jobs/slurm/chosen_runner.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/notify/sender.hpp"
+#include "daemon/notify/traces/trace_sender.hpp"
 #include "daemon/pipeline/settings.hpp"
 #include "daemon/route/control/driver.hpp"
 #include "daemon/route/control/spawn.hpp"
@@ -34,6 +35,7 @@ namespace driftgate::app {
 /// Endpoints in the order of their names, files made absolute.
 [[nodiscard]] std::vector<notify::EndpointSettings> webhook_settings(const Settings& settings);
 [[nodiscard]] net::OutgoingPolicy webhook_policy(const Settings& settings);
+[[nodiscard]] notify::TraceSettings trace_settings(const Settings& settings);
 [[nodiscard]] evidence::HeadOptions head_options(const Settings& settings);
 [[nodiscard]] std::filesystem::path backup_dir_of(const Settings& settings);
 [[nodiscard]] std::filesystem::path attestation_key_file(const Settings& settings);

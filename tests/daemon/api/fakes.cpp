@@ -237,7 +237,7 @@ Result<pipeline::Outcome> FakeService::outcome(const std::string& asked) {
   return pipeline::Outcome{state, state != "running"};
 }
 pipeline::ServiceFigures FakeService::figures() {
-  pipeline::ServiceFigures figures;
+  auto figures = figures_now;
   figures.promotions_by_state = {{"running", 1}, {"succeeded", 2}};
   figures.jobs = {{{"slurm", "queued"}, 3}};
   figures.models = 1;

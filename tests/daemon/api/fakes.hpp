@@ -31,6 +31,7 @@ class FakeService final : public pipeline::Service {
   std::optional<schema::Error> failure;  ///< what every changing call answers, when set
   std::string state = "running";
   int promotions_made = 0;
+  pipeline::ServiceFigures figures_now;   ///< beside what `figures` always has
   int looks = 0;                          ///< at all open promotions
   std::vector<std::string> open{"pr-1"};  ///< ids of the open promotions
   pipeline::PromotionFilter filter;       ///< of the newest list
