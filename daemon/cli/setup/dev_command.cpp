@@ -96,7 +96,8 @@ Result<void> dev(const DevArgs& args, const ReadDeployment& read) {
     return {};
   }
   if (args.detach) {
-    print(TRY(detach(folder, deployment)));
+    const auto text = TRY(detach(folder, deployment));
+    print(text);
     print_line(fmt::format("Ends with: driftgate dev {} --stop", name));
     return {};
   }

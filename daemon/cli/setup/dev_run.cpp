@@ -152,7 +152,8 @@ class Folder {
   Folder(const fs::path& folder, const Deployment& deployment) : folder_(folder), deployment_(deployment) {}
 
   Result<void> start() {
-    lock_.emplace(TRY(lock_of(folder_)));
+    auto lock = TRY(lock_of(folder_));
+    lock_.emplace(std::move(lock));
     const std::string pid = fmt::format("{}\n", ::getpid());
     if (::ftruncate(lock_->get(), 0) != 0 || !base::write_all(lock_->get(), pid))
       return base::file_failure("write", lock_file(folder_));
@@ -160,13 +161,16 @@ class Folder {
     TRY(check_ports());
     const fs::path logs = folder_ / "logs";
     if (::mkdir(logs.c_str(), 0700) != 0 && errno != EEXIST) return base::file_failure("make", logs);
-    for (const auto& engine : engines_)
-      running_.push_back(TRY(Child::start(engine.name, engine.command, logs / (engine.name + ".log"))));
+    for (const auto& engine : engines_) {
+      auto child = TRY(Child::start(engine.name, engine.command, logs / (engine.name + ".log")));
+      running_.push_back(std::move(child));
+    }
     auto child = running_.begin();
     for (const auto& engine : engines_) TRY(await(*child++, engine.url, "/v1/models"));
-    daemon_.emplace(TRY(Child::start(
+    auto daemon = TRY(Child::start(
         "the daemon", {own_executable().string(), "serve", "--config", (folder_ / kSettingsName).string()},
-        logs / "daemon.log")));
+        logs / "daemon.log"));
+    daemon_.emplace(std::move(daemon));
     TRY(await(*daemon_, deployment_.url(), "/readyz"));
     return make_role_tokens(deployment_.url(), deployment_.data_dir / "admin.token", folder_ / "tokens");
   }

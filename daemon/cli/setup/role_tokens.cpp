@@ -46,7 +46,8 @@ Result<void> make_role_tokens(const std::string& url, const fs::path& admin_toke
   if (::mkdir(tokens.c_str(), 0700) != 0 && errno != EEXIST) return base::file_failure("make", tokens);
   for (const auto& role : role_tokens()) {
     const fs::path file = role_token_file(tokens, role.name);
-    if (TRY(is_taken(url, file))) continue;
+    const bool taken = TRY(is_taken(url, file));
+    if (taken) continue;
     auto admin = TRY(Client::open({.url = url, .token_file = admin_token.string()}));
     const json body{{"name", role.name}, {"scopes", role.scopes}};
     const auto issued = TRY(parse_answer(admin.post("/v1/tokens", body.dump())));
