@@ -9,6 +9,7 @@
 
 #include "daemon/cli/setup/doctor_checks.hpp"
 #include "daemon/cli/setup/key_copies.hpp"
+#include "daemon/cli/setup/working_folder.hpp"
 #include "daemon/jobs/slurm/slurm_commands.hpp"
 #include "daemon/store/store.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
@@ -173,7 +174,8 @@ void check_keys(const Deployment& deployment, Findings& into) {
   for (const auto& file : {deployment.head_key, deployment.attestation_key, deployment.session_key})
     if (file.parent_path() != deployment.data_dir) check_secret(file, into);
   check_folder_of_secrets(deployment.data_dir, into);
-  check_folder_of_secrets(deployment.data_dir.parent_path() / "tokens", into);
+  const fs::path folder = deployment.data_dir.parent_path();
+  if (is_present(folder / kSettingsName)) check_folder_of_secrets(folder / "tokens", into);  // of a working folder
   for (const auto& file : deployment.secrets) check_secret(file, into);
   for (const auto& [name, secret] : deployment.webhooks) check_secret(secret, into);
   std::error_code error;
@@ -201,7 +203,12 @@ void check_backups(const Deployment& deployment, std::int64_t now_us, Findings& 
 }
 
 void check_idle_head(const Deployment& deployment, Findings& into) {
-  if (!is_present(deployment.data_dir / "driftgate.db")) return;
+  const fs::path database = deployment.data_dir / "driftgate.db";
+  struct stat status {};
+  if (::stat(database.c_str(), &status) != 0) return;
+  // SQLite makes files beside the database, which the daemon could not use if they were another user's.
+  if (status.st_uid != ::geteuid())
+    return into.skipped("published head", fmt::format("run doctor as the daemon's user (uid {})", status.st_uid));
   const auto store = store::Store::open({.data_dir = deployment.data_dir, .read_only = true});
   if (!store) return into.skipped("published head", store.error().message);
   const auto size = (*store)->read([](store::Reader& reader) { return evidence::tree_size(reader); });
