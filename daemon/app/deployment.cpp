@@ -27,8 +27,8 @@ schema::Result<cli::Deployment> deployment_of(const std::string& config, const s
   found.attestation_key = attestation_key_file(settings);
   found.session_key = session_key_file(settings);
   found.backup_dir = backup_dir_of(settings);
-  found.engine_files =
-      settings.engines_files_dir.empty() ? found.data_dir / "engine-files" : absolute(settings.engines_files_dir);
+  found.engine_files = settings.engines_files_dir.empty() ? found.data_dir / "engine-files"
+                                                          : absolute(settings.engines_files_dir);
   found.jobs_dir = found.data_dir / "jobs";
   if (!settings.tls_key_file.empty()) found.secrets.push_back(absolute(settings.tls_key_file));
   for (const auto& root : settings.roots) found.roots.push_back(absolute(root));

@@ -40,7 +40,8 @@ struct Hooks {
   std::function<int(const OfflineArgs&)> verify_folder;
   std::function<int(const OfflineArgs&)> recover;  ///< a token with the scope admin
   /// What the settings in a file (empty: the defaults) say, with another data folder unless that is empty.
-  std::function<schema::Result<Deployment>(const std::string& config, const std::string& data_dir)> deployment;
+  std::function<schema::Result<Deployment>(const std::string& config, const std::string& data_dir)>
+      deployment;
   std::function<int()> openapi;                ///< prints the API's document
   std::string version;
 };

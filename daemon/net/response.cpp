@@ -17,7 +17,8 @@ std::string date_now() {
   std::tm parts{};
   ::gmtime_r(&now, &parts);
   char text[32];
-  return {text, std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts)};  // the "C" locale's names
+  return {text,
+          std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts)};  // the "C" locale's names
 }
 
 }  // namespace

@@ -112,13 +112,12 @@ int approve(const ConnectionArgs& connection, const std::string& promotion,
       const auto seen = TRY(parse_answer(client.get(promotion_path(id))));
       digest = text_of(member_of(seen, "approval"), "evidence_digest");
       if (digest.empty()) {
-        return fail(ErrorCode::conflict, fmt::format("promotion {} is not waiting for approval: it is {}",
-                                                     id, progress_line(seen)));
+        return fail(ErrorCode::conflict, fmt::format("promotion {} is not waiting for approval: it is {}", id,
+                                                     progress_line(seen)));
       }
       if (!connection.json) print(promotion_text(seen));
     }
-    return change(connection, client, id, "approve",
-                  {{"evidence_digest", digest}, {"reason", reason}});
+    return change(connection, client, id, "approve", {{"evidence_digest", digest}, {"reason", reason}});
   });
 }
 

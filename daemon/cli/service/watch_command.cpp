@@ -34,7 +34,9 @@ class Watcher {
   }
 
   /// Inconclusive is not the end, but nothing happens until a person decides: the command ends there.
-  [[nodiscard]] bool is_over() const { return text_of(last_, "state") == "inconclusive" || is_reached(last_, until_); }
+  [[nodiscard]] bool is_over() const {
+    return text_of(last_, "state") == "inconclusive" || is_reached(last_, until_);
+  }
   [[nodiscard]] const json& promotion() const { return last_; }
 
  private:
@@ -49,7 +51,8 @@ class Watcher {
 int watch(const ConnectionArgs& connection, const std::string& subject) {
   return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
     const std::string id = TRY(find_promotion(client, subject));
-    if (!connection.json && !connection.plain && live::can_draw()) return live::watch_live(client, id, connection.until);
+    if (!connection.json && !connection.plain && live::can_draw())
+      return live::watch_live(client, id, connection.until);
     Watcher watcher(connection.json, connection.until);
     TRY(client.follow(promotion_path(id) + "/events",
                       [&watcher](const net::SseEvent& event) { return watcher.take(event); }));

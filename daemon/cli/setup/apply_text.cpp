@@ -6,7 +6,8 @@ namespace driftgate::cli {
 namespace {
 
 constexpr const char* kHead =
-    "# What this daemon knows, for 'driftgate apply -f'; '--dry-run' prints what would change. Applying a file again\n"
+    "# What this daemon knows, for 'driftgate apply -f'; '--dry-run' prints what would change. Applying a "
+    "file again\n"
     "# changes nothing. Relative paths are relative to this file.\n"
     "apiVersion: driftgate/v1\n"
     "kind: Setup\n\n";
@@ -25,14 +26,19 @@ std::string name_in(const std::string& contract) {
 
 std::string example_text(const FolderPlan& plan) {
   const std::string model = yaml_string((plan.example->folder / "model").string());
-  const auto data = [&](const char* name) { return yaml_string((plan.example->folder / "data" / name).string()); };
+  const auto data = [&](const char* name) {
+    return yaml_string((plan.example->folder / "data" / name).string());
+  };
   std::string text =
       "kernels:                # the programs that evaluate the weights\n"
-      "  - document: {name: tinylm-f32, engine: tinylm, version: 0.1.0, dtype: float32, attention: \"causal, full\", "
+      "  - document: {name: tinylm-f32, engine: tinylm, version: 0.1.0, dtype: float32, attention: \"causal, "
+      "full\", "
       "kv_cache: float32, hardware: cpu}\n"
-      "  - document: {name: tinylm-bf16, engine: tinylm, version: 0.1.0, dtype: bfloat16, attention: \"causal, full\", "
+      "  - document: {name: tinylm-bf16, engine: tinylm, version: 0.1.0, dtype: bfloat16, attention: "
+      "\"causal, full\", "
       "kv_cache: float32, hardware: cpu}\n\n";
-  text += fmt::format("contracts:              # what a candidate may not do worse\n  - {}\n\n", first_contract_path(plan));
+  text += fmt::format("contracts:              # what a candidate may not do worse\n  - {}\n\n",
+                      first_contract_path(plan));
   text += fmt::format(
       "engines:                # where a kernel serves a checkpoint\n"
       "  - {{name: f32, url: \"http://127.0.0.1:{}\", kernel: tinylm-f32, checkpoint: {}}}\n"
@@ -42,7 +48,8 @@ std::string example_text(const FolderPlan& plan) {
       "models:                 # the name that clients send, and its first version\n"
       "  - {name: tinylm, engine: f32, reason: \"first version: the high-precision kernel\"}\n\n";
   text += fmt::format(
-      "recipes:                # what 'driftgate promote tinylm --engine bf16' takes for what it is not told\n"
+      "recipes:                # what 'driftgate promote tinylm --engine bf16' takes for what it is not "
+      "told\n"
       "  - model: tinylm\n"
       "    contract: {}\n"
       "    captures:\n"
@@ -65,19 +72,28 @@ std::string skeleton(const FolderPlan& plan) {
       "#  - document: {name: my-train, engine: pytorch, dtype: bfloat16}\n"
       "#  - document: {name: my-kernel, engine: vllm, dtype: fp8}\n\n";
   if (plan.contract.empty())
-    text += "#contracts:             # what a candidate may not do worse: 'driftgate contract suggest' drafts one\n#  - contracts/first.yaml\n\n";
+    text +=
+        "#contracts:             # what a candidate may not do worse: 'driftgate contract suggest' drafts "
+        "one\n#  - contracts/first.yaml\n\n";
   else
-    text += fmt::format("contracts:              # what a candidate may not do worse\n  - {}\n\n", first_contract_path(plan));
+    text += fmt::format("contracts:              # what a candidate may not do worse\n  - {}\n\n",
+                        first_contract_path(plan));
   text +=
       "#engines:               # where a kernel serves a checkpoint\n"
       "#  - {name: old, url: \"http://127.0.0.1:8101\", kernel: my-train, checkpoint: /srv/models/my-model}\n"
-      "#  - {name: new, url: \"http://127.0.0.1:8102\", kernel: my-kernel, checkpoint: /srv/models/my-model}\n\n"
+      "#  - {name: new, url: \"http://127.0.0.1:8102\", kernel: my-kernel, checkpoint: "
+      "/srv/models/my-model}\n\n"
       "#models:                # the name that clients send, and its first version\n"
       "#  - {name: my-model, engine: old, reason: first version}\n\n"
-      "#recipes:               # what 'driftgate promote my-model --engine new' takes for what it is not told\n"
+      "#recipes:               # what 'driftgate promote my-model --engine new' takes for what it is not "
+      "told\n"
       "#  - model: my-model\n";
-  text += fmt::format("#    contract: {}\n#    captures:\n", plan.contract.empty() ? "first" : name_in(plan.contract));
-  if (!plan.captures) return text + "#      numeric: {train: /srv/captures/train.safetensors, inf: {adapter: my-kernel}, corpus: /srv/captures/corpus.jsonl}\n";
+  text += fmt::format("#    contract: {}\n#    captures:\n",
+                      plan.contract.empty() ? "first" : name_in(plan.contract));
+  if (!plan.captures)
+    return text +
+           "#      numeric: {train: /srv/captures/train.safetensors, inf: {adapter: my-kernel}, corpus: "
+           "/srv/captures/corpus.jsonl}\n";
   text += fmt::format("#      numeric: {{train: {}, inf: {}", yaml_string(plan.captures->train.string()),
                       yaml_string(plan.captures->inf.string()));
   if (!plan.captures->corpus.empty()) text += ", corpus: " + yaml_string(plan.captures->corpus.string());

@@ -54,7 +54,8 @@ Child::~Child() {
   }
 }
 
-schema::Result<Child> Child::start(std::string name, const std::vector<std::string>& words, const fs::path& log) {
+schema::Result<Child> Child::start(std::string name, const std::vector<std::string>& words,
+                                   const fs::path& log) {
   const base::UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!out) return base::file_failure("write", log);
   const base::UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -13,8 +13,8 @@
 
 namespace driftgate::cli {
 
-/// A program that `driftgate dev` runs: in a process group of its own, so that Ctrl-C of the terminal reaches `dev`
-/// alone, and told to end when `dev` dies without ending it. Killed by the destructor if it still runs.
+/// A program that `driftgate dev` runs: in a process group of its own, so that Ctrl-C of the terminal reaches
+/// `dev` alone, and told to end when `dev` dies without ending it. Killed by the destructor if it still runs.
 class Child {
  public:
   Child() = default;
@@ -22,7 +22,8 @@ class Child {
   Child& operator=(Child&&) = delete;
   ~Child();
 
-  /// Starts a program with standard output and error in `log` (0600), replaced. `io`, `not_found` without the program.
+  /// Starts a program with standard output and error in `log` (0600), replaced. `io`, `not_found` without the
+  /// program.
   [[nodiscard]] static schema::Result<Child> start(std::string name, const std::vector<std::string>& words,
                                                    const std::filesystem::path& log);
 

@@ -13,8 +13,8 @@ namespace driftgate::cli {
 
 inline constexpr std::size_t kMaxSocketPath = 107;  ///< bytes of the path of a socket (sockaddr_un)
 
-/// What the commands of this folder know of a daemon from its settings, every path absolute. daemon/app fills it
-/// in (Hooks::deployment), since settings are read there.
+/// What the commands of this folder know of a daemon from its settings, every path absolute. daemon/app fills
+/// it in (Hooks::deployment), since settings are read there.
 struct Deployment {
   /// An endpoint of `webhooks.endpoints`.
   struct Webhook {
@@ -35,7 +35,8 @@ struct Deployment {
   std::vector<std::filesystem::path> roots;
   std::vector<Adapter> adapters;
   std::vector<Webhook> webhooks;
-  std::uint64_t descriptors = 0;  ///< that daemon and router take at their configured limits, the larger of both
+  std::uint64_t descriptors =
+      0;  ///< that daemon and router take at their configured limits, the larger of both
   bool uses_slurm = false;
   jobs::SlurmAccess slurm;
   std::filesystem::path slurm_jobs_dir, slurm_template;  ///< the template may be empty
@@ -44,8 +45,8 @@ struct Deployment {
   [[nodiscard]] std::string url() const;
 };
 
-/// The address and the port of "ADDRESS:PORT", with brackets around an IPv6 address; the port is 0 where the text is
-/// none.
+/// The address and the port of "ADDRESS:PORT", with brackets around an IPv6 address; the port is 0 where the
+/// text is none.
 [[nodiscard]] std::pair<std::string, std::uint16_t> address_and_port(const std::string& listen);
 
 }  // namespace driftgate::cli

@@ -82,8 +82,8 @@ Result<std::string> detach(const fs::path& folder, const Deployment& deployment)
   if (news.is_object() && news.contains("error"))
     return fail(static_cast<ErrorCode>(news.value("code", static_cast<int>(ErrorCode::internal))),
                 text_of(news, "error"));
-  return fail(ErrorCode::internal,
-              fmt::format("driftgate dev ended at its start; see {}", (folder / "logs" / "dev.log").string()));
+  return fail(ErrorCode::internal, fmt::format("driftgate dev ended at its start; see {}",
+                                               (folder / "logs" / "dev.log").string()));
 }
 
 Result<void> dev(const DevArgs& args, const ReadDeployment& read) {
@@ -92,7 +92,8 @@ Result<void> dev(const DevArgs& args, const ReadDeployment& read) {
   const std::string name = shell_word(args.folder);
   if (args.stop) {
     const bool ran = TRY(stop_folder(folder, deployment));
-    print_line(ran ? fmt::format("{} is stopped", folder.string()) : fmt::format("nothing runs in {}", folder.string()));
+    print_line(ran ? fmt::format("{} is stopped", folder.string())
+                   : fmt::format("nothing runs in {}", folder.string()));
     return {};
   }
   if (args.detach) {
@@ -103,7 +104,8 @@ Result<void> dev(const DevArgs& args, const ReadDeployment& read) {
   }
   TRY(run_folder(folder, deployment, [](const std::string& text) {
     print(text);
-    print_line("Ctrl-C ends everything: the daemon, the router once users' requests are answered, the engines.");
+    print_line(
+        "Ctrl-C ends everything: the daemon, the router once users' requests are answered, the engines.");
   }));
   print_line("stopped");
   return {};

@@ -56,10 +56,11 @@ Result<std::vector<DevEngine>> read_engines(const fs::path& file) {
   if (!fs::exists(file, error)) return std::vector<DevEngine>{};
   const auto text = TRY(read_file(file.string()));
   const auto wrong = [&](const std::string& what) {
-    return fail(ErrorCode::invalid_document,
-                fmt::format("{}: {}; it is {{\"engines\": [{{\"name\": …, \"url\": \"http://127.0.0.1:PORT\", "
-                            "\"command\": [\"/path/of/program\", …]}}]}}",
-                            file.string(), what));
+    return fail(
+        ErrorCode::invalid_document,
+        fmt::format("{}: {}; it is {{\"engines\": [{{\"name\": …, \"url\": \"http://127.0.0.1:PORT\", "
+                    "\"command\": [\"/path/of/program\", …]}}]}}",
+                    file.string(), what));
   };
   const auto document = json::parse(text, nullptr, false);
   if (!document.is_object()) return wrong("it is no JSON object");
@@ -114,16 +115,19 @@ Result<base::UniqueFd> lock_of(const fs::path& folder) {
   base::UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return base::file_failure("open", path);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  return fail(ErrorCode::conflict,
-              fmt::format("driftgate dev runs in {} already: end it with Ctrl-C there, or with 'driftgate dev {} --stop'",
-                          folder.string(), shell_word(folder.string())));
+  return fail(
+      ErrorCode::conflict,
+      fmt::format(
+          "driftgate dev runs in {} already: end it with Ctrl-C there, or with 'driftgate dev {} --stop'",
+          folder.string(), shell_word(folder.string())));
 }
 
 Result<void> check_port(const std::string& address, std::uint16_t port, const std::string& what,
                         const std::string& where) {
   if (port == 0 || is_free_port(address, port)) return {};
-  return fail(ErrorCode::conflict, fmt::format("port {} for {} is taken by {}: end that, or choose another port in {}",
-                                               port, what, listener_on(port), where));
+  return fail(ErrorCode::conflict,
+              fmt::format("port {} for {} is taken by {}: end that, or choose another port in {}", port, what,
+                          listener_on(port), where));
 }
 
 bool router_answers(const Deployment& deployment) {
@@ -142,9 +146,10 @@ Result<bool> stop_router(const Deployment& deployment) {
   const base::UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, info->pid, 0)));
   TRY(router.shutdown());
   if (!process || base::poll_until(process.get(), POLLIN, Clock::now() + kDrainTime) > 0) return true;
-  return fail(ErrorCode::deadline_exceeded,
-              fmt::format("the router (pid {}) did not end within {} s of being asked to: its users' requests go on",
-                          info->pid, kDrainTime.count()));
+  return fail(
+      ErrorCode::deadline_exceeded,
+      fmt::format("the router (pid {}) did not end within {} s of being asked to: its users' requests go on",
+                  info->pid, kDrainTime.count()));
 }
 
 class Folder {
@@ -200,8 +205,8 @@ class Folder {
     Result<void> done;
     if (daemon_ && !daemon_->stop(kStopTime))
       done = fail(ErrorCode::deadline_exceeded,
-                  fmt::format("the daemon did not end within {} s and was killed; its log: {}", kStopTime.count(),
-                              daemon_->log().string()));
+                  fmt::format("the daemon did not end within {} s and was killed; its log: {}",
+                              kStopTime.count(), daemon_->log().string()));
     if (daemon_) {
       const auto router = stop_router(deployment_);
       if (!router && done) done = std::unexpected(router.error());
@@ -220,8 +225,10 @@ class Folder {
     const std::string settings = (folder_ / kSettingsName).string();
     const auto [address, port] = address_and_port(deployment_.listen);
     if (port == 0)
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("driftgate dev needs a port in the setting 'listen' of {}, such as 127.0.0.1:7433", settings));
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format("driftgate dev needs a port in the setting 'listen' of {}, such as 127.0.0.1:7433",
+                      settings));
     TRY(check_port(address, port, "the API", fmt::format("'listen' of {} and in env.sh", settings)));
     for (const auto& engine : engines_) {
       const auto url = TRY(net::parse_url(engine.url));
@@ -241,9 +248,10 @@ class Folder {
       TRY(check_alive(child));  // else it is another program's answer
       if (answer && answer->status < 500) return {};
       if (Clock::now() > end)
-        return fail(ErrorCode::unavailable, fmt::format("{} does not answer at {} after {} s; its log ({}) ends:\n{}",
-                                                        child.name(), base, kStartTime.count(), child.log().string(),
-                                                        printable_lines(tail_of(child.log()))));
+        return fail(
+            ErrorCode::unavailable,
+            fmt::format("{} does not answer at {} after {} s; its log ({}) ends:\n{}", child.name(), base,
+                        kStartTime.count(), child.log().string(), printable_lines(tail_of(child.log()))));
       if (base::poll_until(wishes_.fd(), POLLIN, Clock::now() + kLook) > 0)
         return fail(ErrorCode::unavailable, "it was stopped while it started");
     }
@@ -252,8 +260,9 @@ class Folder {
   static Result<void> check_alive(Child& child) {
     const auto end = child.ended();
     if (!end) return {};
-    return fail(ErrorCode::unavailable, fmt::format("{} ended {}; its log ({}) ends:\n{}", child.name(), *end,
-                                                    child.log().string(), printable_lines(tail_of(child.log()))));
+    return fail(ErrorCode::unavailable,
+                fmt::format("{} ended {}; its log ({}) ends:\n{}", child.name(), *end, child.log().string(),
+                            printable_lines(tail_of(child.log()))));
   }
 
   static std::string printable_lines(const std::string& text) {
@@ -291,9 +300,9 @@ std::string Folder::ready_text() const {
   for (const auto& engine : engines_) text += fmt::format("  engine   {} at {}\n", engine.name, engine.url);
   text += fmt::format("  tokens   {}:", tokens.string());
   for (const auto& role : role_tokens()) text += fmt::format(" {}", role.name);
-  text += fmt::format(
-      "\n  logs     {}\nNext, in a shell:\n  . {}/env.sh\n  driftgate apply -f {}/apply.yaml\n",
-      (folder_ / "logs").string(), folder, folder);
+  text +=
+      fmt::format("\n  logs     {}\nNext, in a shell:\n  . {}/env.sh\n  driftgate apply -f {}/apply.yaml\n",
+                  (folder_ / "logs").string(), folder, folder);
   return text;
 }
 
@@ -322,7 +331,8 @@ Result<bool> stop_folder(const fs::path& folder, const Deployment& deployment) {
   ::syscall(SYS_pidfd_send_signal, process.get(), SIGTERM, nullptr, 0);
   constexpr seconds kAll = kStopTime + kDrainTime + kStopTime;
   if (base::poll_until(process.get(), POLLIN, Clock::now() + kAll) > 0) return true;
-  return fail(ErrorCode::deadline_exceeded, fmt::format("driftgate dev (pid {}) did not end within {} s", pid, kAll.count()));
+  return fail(ErrorCode::deadline_exceeded,
+              fmt::format("driftgate dev (pid {}) did not end within {} s", pid, kAll.count()));
 }
 
 }  // namespace driftgate::cli

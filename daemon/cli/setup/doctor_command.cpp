@@ -27,7 +27,8 @@ bool answers(const std::string& url, const net::TlsClientFiles& tls) {
 /// The settings of this machine: those that were named, else the package's, else the defaults.
 schema::Result<Deployment> local_deployment(const DoctorArgs& args, const ReadDeployment& read) {
   std::string config = args.config;
-  if (config.empty() && args.data_dir.empty() && ::access(kInstalledSettings, F_OK) == 0) config = kInstalledSettings;
+  if (config.empty() && args.data_dir.empty() && ::access(kInstalledSettings, F_OK) == 0)
+    config = kInstalledSettings;
   return read(config, args.data_dir);
 }
 
@@ -82,7 +83,8 @@ int doctor_command(const DoctorArgs& args, const ConnectionArgs& given, const Re
     if (read_here)
       deployment = std::move(*read_here);
     else
-      findings.error("settings", read_here.error().message, "correct the file; 'driftgate settings' prints every setting");
+      findings.error("settings", read_here.error().message,
+                     "correct the file; 'driftgate settings' prints every setting");
     if (deployment && connection.url.empty()) connection.url = deployment->url();
   }
   if (deployment || !connection.url.empty()) look(deployment ? &*deployment : nullptr, connection, findings);

@@ -43,16 +43,18 @@ Result<std::vector<json>> items_of(Client& client, const std::string& collection
 }
 
 /// Reports a clock that is apart from this machine's, by what the answer to a request says.
-void compare_clocks(const net::ClientResponse& answer, std::int64_t asked_us, const std::string& whose, Findings& into) {
+void compare_clocks(const net::ClientResponse& answer, std::int64_t asked_us, const std::string& whose,
+                    Findings& into) {
   const auto header = answer.header("Date");
   const auto date = header ? date_from_header(*header) : std::nullopt;
   if (!date) return into.skipped("clock of " + whose, "its answers have no Date");
   const std::int64_t from = asked_us / 1'000'000, to = base::wall_clock_us() / 1'000'000;
   const std::int64_t apart = *date < from ? *date - from : *date > to ? *date - to : 0;
   if (std::abs(apart) < kClockApart_s) return;
-  into.warning("clock of " + whose,
-               fmt::format("it is {} s {} of this machine's", std::abs(apart), apart > 0 ? "ahead" : "behind"),
-               "let every machine keep its clock by NTP (timedatectl status)");
+  into.warning(
+      "clock of " + whose,
+      fmt::format("it is {} s {} of this machine's", std::abs(apart), apart > 0 ? "ahead" : "behind"),
+      "let every machine keep its clock by NTP (timedatectl status)");
 }
 
 void check_ready(Client& client, Findings& into) {
@@ -74,12 +76,14 @@ std::optional<std::set<std::string>> names_of(const std::string& body) {
   if (!data.is_array()) return std::nullopt;
   std::set<std::string> names;
   for (const auto& model : data)
-    if (const auto name = text_of(model, "id"); !name.empty() && names.size() < kMostNamed) names.insert(name);
+    if (const auto name = text_of(model, "id"); !name.empty() && names.size() < kMostNamed)
+      names.insert(name);
   return names;
 }
 
 struct EngineCheck {
-  const std::map<std::string, std::set<std::string>>& served;  ///< names of models by the engine that serves them
+  const std::map<std::string, std::set<std::string>>&
+      served;               ///< names of models by the engine that serves them
   std::string daemon_host;  ///< empty: the daemon is on this machine
 };
 
@@ -113,7 +117,8 @@ void check_engine(const json& engine, const EngineCheck& known, Findings& into) 
   if (!names || names->empty() || served == known.served.end()) return;
   for (const auto& model : served->second)
     if (!names->contains(model))
-      into.error(where, fmt::format("serves the model '{}', but answers as {}", model, fmt::join(*names, ", ")),
+      into.error(where,
+                 fmt::format("serves the model '{}', but answers as {}", model, fmt::join(*names, ", ")),
                  fmt::format("start the engine with the model name '{}'", model));
 }
 
@@ -140,7 +145,8 @@ void check_webhooks(Client& client, Findings& into) {
     if (disabled.is_object())
       into.error(where, "is disabled: " + text_of(disabled, "reason"),
                  "once its receiver is right again: driftgate webhook enable " + name);
-    else if (const auto why = text_of(webhook, "last_error"); !why.empty() && number_of(webhook, "pending", 0) > 0)
+    else if (const auto why = text_of(webhook, "last_error");
+             !why.empty() && number_of(webhook, "pending", 0) > 0)
       into.warning(where, fmt::format("{} messages wait: {}", text_of(webhook, "pending"), why),
                    "driftgate webhook test " + name);
   }
@@ -153,7 +159,8 @@ bool lost_rights(const std::vector<json>& tokens, const std::string& owner) {
   for (const auto& token : tokens) {
     if (text_of(token, "name") != owner) continue;
     const auto scopes = member_of(token, "scopes");
-    const bool may = std::ranges::any_of(scopes, [](const json& scope) { return scope == "promoter" || scope == "admin"; });
+    const bool may = std::ranges::any_of(
+        scopes, [](const json& scope) { return scope == "promoter" || scope == "admin"; });
     if (may && (newest == nullptr || number_of(token, "created_us", 0) > number_of(*newest, "created_us", 0)))
       newest = &token;
   }
@@ -168,10 +175,13 @@ void check_schedules(Client& client, Findings& into) {
     if (is_true(schedule, "paused")) continue;
     const std::string name = text_of(schedule, "name"), owner = text_of(schedule, "owner");
     const auto fires = member_of(schedule, "fires");
-    const bool skipped = fires.is_array() && !fires.empty() && text_of(fires.front(), "why") == "owner_revoked";
+    const bool skipped =
+        fires.is_array() && !fires.empty() && text_of(fires.front(), "why") == "owner_revoked";
     if (skipped || (tokens && lost_rights(*tokens, owner)))
-      into.error("schedule " + name, fmt::format("starts nothing: the token of {}, who set it last, is revoked", owner),
-                 fmt::format("somebody with the scope promoter sets it again: driftgate schedule change {}", name));
+      into.error(
+          "schedule " + name,
+          fmt::format("starts nothing: the token of {}, who set it last, is revoked", owner),
+          fmt::format("somebody with the scope promoter sets it again: driftgate schedule change {}", name));
   }
   into.checked(fmt::format("{} schedules", schedules->size()));
 }
@@ -186,7 +196,8 @@ void check_published(Client& client, const Deployment& deployment, Findings& int
     const auto text = read_file(deployment.head_file.string(), evidence::kMaxNoteBytes);
     if (!text) return into.skipped("published head", text.error().message);
     const auto published = evidence::read_checkpoint(*text);
-    if (published && published->checkpoint.size >= head->checkpoint.size) return into.checked("published head");
+    if (published && published->checkpoint.size >= head->checkpoint.size)
+      return into.checked("published head");
     std::this_thread::sleep_for(kPublishPause);
   }
   into.error(where, fmt::format("does not cover the {} entries of the log", head->checkpoint.size),
@@ -203,8 +214,8 @@ std::optional<std::int64_t> date_from_header(std::string_view text) {
   return ::timegm(&parts);
 }
 
-void check_daemon(Client& client, const std::string& url, const net::TlsClientFiles& tls, const Deployment* deployment,
-                  Findings& into) {
+void check_daemon(Client& client, const std::string& url, const net::TlsClientFiles& tls,
+                  const Deployment* deployment, Findings& into) {
   client.allow(kAnswerTime * 3);
   check_ready(client, into);
   std::string host;

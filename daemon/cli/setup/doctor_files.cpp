@@ -10,10 +10,10 @@
 #include "daemon/cli/setup/doctor_checks.hpp"
 #include "daemon/cli/setup/key_copies.hpp"
 #include "daemon/cli/setup/working_folder.hpp"
-#include "daemon/jobs/slurm/slurm_commands.hpp"
-#include "daemon/store/store.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
 #include "daemon/evidence/log/log.hpp"
+#include "daemon/jobs/slurm/slurm_commands.hpp"
+#include "daemon/store/store.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -35,7 +35,8 @@ void check_root(const fs::path& root, Findings& into) {
   if (::stat(root.c_str(), &status) != 0)
     return into.error(where, std::strerror(errno),
                       "make the folder, or take it out of the setting 'roots' and restart the daemon");
-  if (!S_ISDIR(status.st_mode)) return into.error(where, "is no folder", "name its folder in the setting 'roots'");
+  if (!S_ISDIR(status.st_mode))
+    return into.error(where, "is no folder", "name its folder in the setting 'roots'");
   if (::access(root.c_str(), R_OK | X_OK) != 0)
     into.error(where, "the user who asks cannot read it",
                "let the daemon's user read and enter it (chmod, or a group), or run doctor as that user");
@@ -94,7 +95,8 @@ void check_space(const Deployment& deployment, Findings& into) {
     if (free < kNoSpace)
       into.error(where, what, "make room: without space nothing is recorded, and so nothing is promoted");
     else
-      into.warning(where, what, "make room, or move data_dir, router.spool_dir or evidence.backup_dir to another disk");
+      into.warning(where, what,
+                   "make room, or move data_dir, router.spool_dir or evidence.backup_dir to another disk");
   }
   into.checked("disk space");
 }
@@ -114,13 +116,16 @@ void check_slurm_settings(const Deployment& deployment, Findings& into) {
   const jobs::SlurmCommands commands(deployment.slurm);
   for (const auto* const program : {"sbatch", "squeue", "scancel"})
     if (const auto found = commands.find(program); !found)
-      return into.error("slurm.bin_dir", found.error().message, "install Slurm's client programs, or set slurm.bin_dir");
+      return into.error("slurm.bin_dir", found.error().message,
+                        "install Slurm's client programs, or set slurm.bin_dir");
   const auto& conf = deployment.slurm.conf_file;
   if (!conf.empty() && ::access(conf.c_str(), R_OK) != 0)
-    into.error("slurm.conf_file: " + conf.string(), std::strerror(errno), "correct the setting slurm.conf_file");
+    into.error("slurm.conf_file: " + conf.string(), std::strerror(errno),
+               "correct the setting slurm.conf_file");
   const auto& script = deployment.slurm_template;
   if (!script.empty() && ::access(script.c_str(), R_OK) != 0)
-    into.error("slurm.template: " + script.string(), std::strerror(errno), "correct the setting slurm.template");
+    into.error("slurm.template: " + script.string(), std::strerror(errno),
+               "correct the setting slurm.template");
   const fs::path jobs_dir = standing(deployment.slurm_jobs_dir);
   if (::access(jobs_dir.c_str(), W_OK | X_OK) != 0)
     into.error("slurm.jobs_dir: " + deployment.slurm_jobs_dir.string(), std::strerror(errno),
@@ -134,7 +139,8 @@ void check_secret(const fs::path& file, Findings& into) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
   if ((status.st_mode & 077) != 0)
-    into.error(file.string(), fmt::format("others may use this secret (mode {:04o})", status.st_mode & 07777u),
+    into.error(file.string(),
+               fmt::format("others may use this secret (mode {:04o})", status.st_mode & 07777u),
                fmt::format("chmod 0600 {}, and make it anew if others have read it", file.string()));
 }
 
@@ -156,7 +162,8 @@ void check_copy(const Deployment& deployment, const KeptKey& key, Findings& into
   const auto copy = noted_copy(deployment, key);
   if (!copy) return into.skipped("copies of the " + key.use + " key", copy.error().message);
   if (copy->empty())
-    into.warning(key.file.string(), fmt::format("no copy of the {} key is noted, and backups contain no keys", key.use),
+    into.warning(key.file.string(),
+                 fmt::format("no copy of the {} key is noted, and backups contain no keys", key.use),
                  "driftgate key copy --to FOLDER (with --config), on a medium that is kept elsewhere");
 }
 
@@ -175,11 +182,13 @@ void check_keys(const Deployment& deployment, Findings& into) {
     if (file.parent_path() != deployment.data_dir) check_secret(file, into);
   check_folder_of_secrets(deployment.data_dir, into);
   const fs::path folder = deployment.data_dir.parent_path();
-  if (is_present(folder / kSettingsName)) check_folder_of_secrets(folder / "tokens", into);  // of a working folder
+  if (is_present(folder / kSettingsName))
+    check_folder_of_secrets(folder / "tokens", into);  // of a working folder
   for (const auto& file : deployment.secrets) check_secret(file, into);
   for (const auto& [name, secret] : deployment.webhooks) check_secret(secret, into);
   std::error_code error;
-  for (fs::directory_iterator at(deployment.engine_files, error), end; !error && at != end; at.increment(error))
+  for (fs::directory_iterator at(deployment.engine_files, error), end; !error && at != end;
+       at.increment(error))
     if (at->path().extension() != ".pem" && at->path().extension() != ".crt") check_secret(at->path(), into);
   for (const auto& key : kept_keys(deployment)) check_copy(deployment, key, into);
   into.checked("keys and tokens");
@@ -189,7 +198,8 @@ void check_backups(const Deployment& deployment, std::int64_t now_us, Findings& 
   if (!is_present(deployment.data_dir / "driftgate.db")) return;
   std::int64_t newest_us = 0;
   std::error_code error;
-  for (fs::directory_iterator at(deployment.backup_dir, error), end; !error && at != end; at.increment(error)) {
+  for (fs::directory_iterator at(deployment.backup_dir, error), end; !error && at != end;
+       at.increment(error)) {
     struct stat status {};
     if (::stat((at->path() / "driftgate.db").c_str(), &status) == 0)
       newest_us = std::max<std::int64_t>(newest_us, static_cast<std::int64_t>(status.st_mtime) * 1'000'000);
@@ -208,7 +218,8 @@ void check_idle_head(const Deployment& deployment, Findings& into) {
   if (::stat(database.c_str(), &status) != 0) return;
   // SQLite makes files beside the database, which the daemon could not use if they were another user's.
   if (status.st_uid != ::geteuid())
-    return into.skipped("published head", fmt::format("run doctor as the daemon's user (uid {})", status.st_uid));
+    return into.skipped("published head",
+                        fmt::format("run doctor as the daemon's user (uid {})", status.st_uid));
   const auto store = store::Store::open({.data_dir = deployment.data_dir, .read_only = true});
   if (!store) return into.skipped("published head", store.error().message);
   const auto size = (*store)->read([](store::Reader& reader) { return evidence::tree_size(reader); });
@@ -217,15 +228,17 @@ void check_idle_head(const Deployment& deployment, Findings& into) {
   into.checked("published head");
   const std::string where = "evidence.head_file: " + deployment.head_file.string();
   if (!note)
-    return into.error(where, note.error().message, "restore it, or the backup that it belongs to: no daemon starts");
+    return into.error(where, note.error().message,
+                      "restore it, or the backup that it belongs to: no daemon starts");
   const auto head = evidence::read_checkpoint(*note);
   if (!head) return into.error(where, head.error().message, "restore it: no daemon starts with this one");
   if (head->checkpoint.size < *size)
     into.warning(where, fmt::format("it covers {} of {} entries", head->checkpoint.size, *size),
                  "start the daemon: it publishes the newest head");
   if (head->checkpoint.size > *size)
-    into.error(where, fmt::format("it covers {} entries, the log has {}: the database was set back",
-                                  head->checkpoint.size, *size),
+    into.error(where,
+               fmt::format("it covers {} entries, the log has {}: the database was set back",
+                           head->checkpoint.size, *size),
                "restore the newest backup; docs/operations.md tells of a loss");
 }
 

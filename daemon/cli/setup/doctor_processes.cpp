@@ -25,8 +25,10 @@ int check_router(const Deployment& deployment, bool is_running, Findings& into) 
   const std::string where = "router.socket: " + socket.string();
   into.checked("router");
   if (socket.string().size() > kMaxSocketPath) {
-    into.error(where, fmt::format("the path has {} bytes, a socket's at most {}", socket.string().size(), kMaxSocketPath),
-               "set router.socket to a shorter path");
+    into.error(
+        where,
+        fmt::format("the path has {} bytes, a socket's at most {}", socket.string().size(), kMaxSocketPath),
+        "set router.socket to a shorter path");
     return 0;
   }
   struct stat status {};
@@ -34,7 +36,8 @@ int check_router(const Deployment& deployment, bool is_running, Findings& into) 
     if (errno == EACCES)
       into.skipped("router", fmt::format("{}: {}", socket.string(), std::strerror(errno)));
     else if (is_running)
-      into.error(where, std::strerror(errno), "the daemon starts a router anew within seconds; see router.log in data_dir");
+      into.error(where, std::strerror(errno),
+                 "the daemon starts a router anew within seconds; see router.log in data_dir");
     return 0;
   }
   if (::access(socket.c_str(), W_OK) != 0) {
@@ -46,12 +49,15 @@ int check_router(const Deployment& deployment, bool is_running, Findings& into) 
     if (!info->plane_fault.empty())
       into.error(where, info->plane_fault, "see docs/data_planes.md of the data plane " + info->plane);
     if (info->plane != deployment.data_plane)
-      into.error("data_plane", fmt::format("the running router has {}, the settings say {}", info->plane, deployment.data_plane),
-                 "driftgate router-stop --socket " + socket.string() + ", then restart the daemon");
+      into.error(
+          "data_plane",
+          fmt::format("the running router has {}, the settings say {}", info->plane, deployment.data_plane),
+          "driftgate router-stop --socket " + socket.string() + ", then restart the daemon");
     return info->pid;
   }
   if (is_running)
-    into.error(where, info.error().message, "the daemon replaces a router that hangs; see router.log in data_dir");
+    into.error(where, info.error().message,
+               "the daemon replaces a router that hangs; see router.log in data_dir");
   else
     into.warning(where, "a socket is there, and no router answers",
                  "nothing to do: the next start of the daemon replaces it");
@@ -61,7 +67,8 @@ int check_router(const Deployment& deployment, bool is_running, Findings& into) 
 void check_listen(const std::string& setting, const std::string& listen, Findings& into) {
   const auto [address, port] = address_and_port(listen);
   if (port == 0 || is_free_port(address, port)) return;
-  into.error(fmt::format("{}: {}", setting, listen), fmt::format("the port is taken by {}", listener_on(port)),
+  into.error(fmt::format("{}: {}", setting, listen),
+             fmt::format("the port is taken by {}", listener_on(port)),
              fmt::format("end that program, or choose another port in the setting '{}'", setting));
 }
 

@@ -20,7 +20,8 @@ fs::path path_in(const char* name) {
 /// An example as it is installed below SHARE, with its programs in SHARE/../../lib/driftgate.
 ExampleFiles installed_in(const fs::path& share) {
   const fs::path folder = share / "examples" / kExample;
-  return {folder, share.parent_path().parent_path() / "lib" / "driftgate" / kExample, folder / "contract.yaml"};
+  return {folder, share.parent_path().parent_path() / "lib" / "driftgate" / kExample,
+          folder / "contract.yaml"};
 }
 
 /// An example as the source tree has it, with the program in a build folder below the tree.
@@ -62,10 +63,11 @@ schema::Result<ExampleFiles> find_example(const std::string& name, const fs::pat
     if (!program.empty()) files.program = fs::absolute(program);
     std::error_code error;
     if (fs::is_regular_file(files.program, error)) return files;
-    return schema::fail(schema::ErrorCode::not_found,
-                        fmt::format("the example {} is in {}, but its program {} is not there: build the target "
-                                    "'{}', or set DRIFTGATE_TINYLM to it",
-                                    name, files.folder.string(), files.program.string(), kExample));
+    return schema::fail(
+        schema::ErrorCode::not_found,
+        fmt::format("the example {} is in {}, but its program {} is not there: build the target "
+                    "'{}', or set DRIFTGATE_TINYLM to it",
+                    name, files.folder.string(), files.program.string(), kExample));
   }
   return schema::fail(schema::ErrorCode::not_found,
                       fmt::format("the example {} is not installed beside {}: install the package, or set "

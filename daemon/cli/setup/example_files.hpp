@@ -15,8 +15,9 @@ struct ExampleFiles {
 };
 
 /// Looks for an example in DRIFTGATE_SHARE, in the package that the program `executable` belongs to
-/// (PREFIX/bin/driftgate, PREFIX/share/driftgate), and in the source tree above it; its program is DRIFTGATE_TINYLM
-/// where that is set. `invalid_argument` for a name that is no example, `not_found` where none lies.
+/// (PREFIX/bin/driftgate, PREFIX/share/driftgate), and in the source tree above it; its program is
+/// DRIFTGATE_TINYLM where that is set. `invalid_argument` for a name that is no example, `not_found` where
+/// none lies.
 [[nodiscard]] schema::Result<ExampleFiles> find_example(const std::string& name,
                                                         const std::filesystem::path& executable);
 

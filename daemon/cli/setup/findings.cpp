@@ -27,8 +27,9 @@ std::string Findings::text() const {
   text += fmt::format("{}checked: {}\n", text.empty() ? "" : "\n", fmt::join(checked_, ", "));
   for (const auto& skipped : skipped_)
     text += fmt::format("not checked: {}: {}\n", printable(skipped.what), printable(skipped.why));
-  return text + (found_.empty() ? "Nothing is misconfigured.\n"
-                                : fmt::format("{} {}\n", found_.size(), found_.size() == 1 ? "finding" : "findings"));
+  return text + (found_.empty()
+                     ? "Nothing is misconfigured.\n"
+                     : fmt::format("{} {}\n", found_.size(), found_.size() == 1 ? "finding" : "findings"));
 }
 
 std::string Findings::json() const {
@@ -40,8 +41,8 @@ std::string Findings::json() const {
                         {"what", finding.what},
                         {"todo", finding.todo}});
   for (const auto& one : skipped_) skipped.push_back({{"what", one.what}, {"why", one.why}});
-  return json{{"findings", std::move(findings)}, {"checked", checked_}, {"not_checked", std::move(skipped)}}.dump(
-      -1, ' ', false, json::error_handler_t::replace);
+  return json{{"findings", std::move(findings)}, {"checked", checked_}, {"not_checked", std::move(skipped)}}
+      .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace driftgate::cli

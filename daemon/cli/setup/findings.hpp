@@ -30,7 +30,8 @@ class Findings {
   [[nodiscard]] bool empty() const { return found_.empty(); }
   /// Errors first; then what was checked, and what was not.
   [[nodiscard]] std::string text() const;
-  /// {"findings": [{"severity", "where", "what", "todo"}], "checked": [text], "not_checked": [{"what", "why"}]}
+  /// {"findings": [{"severity", "where", "what", "todo"}], "checked": [text], "not_checked": [{"what",
+  /// "why"}]}
   [[nodiscard]] std::string json() const;
 
  private:

@@ -37,9 +37,10 @@ Result<fs::path> checked_folder(const std::string& name) {
     return fail(ErrorCode::io, fmt::format("cannot read {}: {}", folder.string(), error.message()));
   const std::size_t length = (folder / "data" / "router.sock").string().size();
   if (length > kMaxSocketPath)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("the path {} is {} bytes too long for the router's socket below it: choose a shorter one",
-                            folder.string(), length - kMaxSocketPath));
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("the path {} is {} bytes too long for the router's socket below it: choose a shorter one",
+                    folder.string(), length - kMaxSocketPath));
   return folder;
 }
 
@@ -78,7 +79,8 @@ Result<FolderPlan> plan_of(const InitArgs& args) {
   plan.api_port = next(kApiPort);
   plan.router_port = next(kRouterPort);
   if (plan.example)
-    for (std::uint16_t i = 0; i < 2; ++i) plan.engine_ports.push_back(next(static_cast<std::uint16_t>(kEnginePort + i)));
+    for (std::uint16_t i = 0; i < 2; ++i)
+      plan.engine_ports.push_back(next(static_cast<std::uint16_t>(kEnginePort + i)));
   return plan;
 }
 
@@ -134,7 +136,8 @@ int init_command(const InitArgs& args) {
     return kExitUsage;
   }
   if (args.train.empty() != args.inf.empty() || (args.train.empty() && !args.corpus.empty())) {
-    fmt::print(stderr, "driftgate: init suggests a contract from both --train and --inf, with --corpus or without\n");
+    fmt::print(stderr,
+               "driftgate: init suggests a contract from both --train and --inf, with --corpus or without\n");
     return kExitUsage;
   }
   const auto plan = plan_of(args);
@@ -142,8 +145,8 @@ int init_command(const InitArgs& args) {
   if (const auto written = write_folder(*plan); !written) return report_offline(written.error());
   std::string files;
   for (const auto& file : folder_files(*plan)) files += "  " + file.path + "\n";
-  print(fmt::format("{}{} is a working folder:\n{}Read its README.md, then: driftgate dev {}\n", ports_text(*plan),
-                    plan->folder.string(), files, shell_word(args.folder)));
+  print(fmt::format("{}{} is a working folder:\n{}Read its README.md, then: driftgate dev {}\n",
+                    ports_text(*plan), plan->folder.string(), files, shell_word(args.folder)));
   return kExitOk;
 }
 

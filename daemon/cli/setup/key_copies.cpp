@@ -97,7 +97,8 @@ int key_copy_command(const KeyCopyArgs& args, const ReadDeployment& read) {
     return kExitOk;
   }
   for (const auto& line : *lines) print_line(line);
-  print_line("Keep them apart from this machine and from its backups; whoever has them can sign as this daemon.");
+  print_line(
+      "Keep them apart from this machine and from its backups; whoever has them can sign as this daemon.");
   return kExitOk;
 }
 

@@ -63,7 +63,8 @@ bool is_free_port(const std::string& address, std::uint16_t port) {
   if (!socket) return true;
   const int on = 1;  // what is left of connections that were closed does not count
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const auto* const at = is_six ? reinterpret_cast<const sockaddr*>(&six) : reinterpret_cast<const sockaddr*>(&four);
+  const auto* const at =
+      is_six ? reinterpret_cast<const sockaddr*>(&six) : reinterpret_cast<const sockaddr*>(&four);
   return ::bind(socket.get(), at, is_six ? sizeof six : sizeof four) == 0 || errno != EADDRINUSE;
 }
 

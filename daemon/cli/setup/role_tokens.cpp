@@ -22,19 +22,18 @@ Result<bool> is_taken(const std::string& url, const fs::path& file) {
   auto client = Client::open({.url = url, .token_file = file.string()});
   if (!client) return false;
   const auto answer = client->get("/v1/whoami");
-  if (!answer && answer.error().code == schema::ErrorCode::unavailable) return std::unexpected(answer.error());
+  if (!answer && answer.error().code == schema::ErrorCode::unavailable)
+    return std::unexpected(answer.error());
   return answer.has_value();
 }
 
 }  // namespace
 
 std::span<const RoleToken> role_tokens() {
-  static const std::vector<RoleToken> kRoles{{"viewer", {"viewer"}},
-                                             {"promoter", {"promoter"}},
-                                             {"operator", {"operator"}},
-                                             {"approver", {"approver"}},
-                                             {"auditor", {"auditor"}},
-                                             {"engineer", {"promoter", "operator", "auditor"}}};
+  static const std::vector<RoleToken> kRoles{
+      {"viewer", {"viewer"}},     {"promoter", {"promoter"}},
+      {"operator", {"operator"}}, {"approver", {"approver"}},
+      {"auditor", {"auditor"}},   {"engineer", {"promoter", "operator", "auditor"}}};
   return kRoles;
 }
 

@@ -18,11 +18,13 @@ struct RoleToken {
 [[nodiscard]] std::span<const RoleToken> role_tokens();
 
 /// NAME.token of a role in a folder of tokens.
-[[nodiscard]] std::filesystem::path role_token_file(const std::filesystem::path& tokens, std::string_view name);
+[[nodiscard]] std::filesystem::path role_token_file(const std::filesystem::path& tokens,
+                                                    std::string_view name);
 
-/// Makes the tokens that are not in the folder yet, or that the daemon does not take any more, with an admin's. The
-/// folder has mode 0700, its files 0600. `io`, and errors of the daemon.
-[[nodiscard]] schema::Result<void> make_role_tokens(const std::string& url, const std::filesystem::path& admin_token,
+/// Makes the tokens that are not in the folder yet, or that the daemon does not take any more, with an
+/// admin's. The folder has mode 0700, its files 0600. `io`, and errors of the daemon.
+[[nodiscard]] schema::Result<void> make_role_tokens(const std::string& url,
+                                                    const std::filesystem::path& admin_token,
                                                     const std::filesystem::path& tokens);
 
 }  // namespace driftgate::cli

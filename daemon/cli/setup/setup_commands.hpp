@@ -35,9 +35,10 @@ struct DevArgs {
 struct DoctorArgs {
   std::string config, data_dir;  ///< of this machine's daemon; both empty: see doctor_command
 };
-/// `driftgate doctor`: with a URL alone (--url, or DRIFTGATE_URL without --config) it asks that daemon; else it looks at
-/// this machine's files as well. Exit status 0 without findings, 1 with some.
-[[nodiscard]] int doctor_command(const DoctorArgs& args, const ConnectionArgs& connection, const ReadDeployment& read);
+/// `driftgate doctor`: with a URL alone (--url, or DRIFTGATE_URL without --config) it asks that daemon; else
+/// it looks at this machine's files as well. Exit status 0 without findings, 1 with some.
+[[nodiscard]] int doctor_command(const DoctorArgs& args, const ConnectionArgs& connection,
+                                 const ReadDeployment& read);
 
 struct KeyCopyArgs {
   std::string config, data_dir;

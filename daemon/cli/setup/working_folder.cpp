@@ -23,9 +23,8 @@ std::vector<fs::path> roots_of(const FolderPlan& plan) {
   std::ranges::sort(wanted);
   std::vector<fs::path> roots;
   for (const auto& folder : wanted) {
-    const bool covered = std::ranges::any_of(roots, [&](const fs::path& root) {
-      return std::ranges::mismatch(root, folder).in1 == root.end();
-    });
+    const bool covered = std::ranges::any_of(
+        roots, [&](const fs::path& root) { return std::ranges::mismatch(root, folder).in1 == root.end(); });
     if (!covered) roots.push_back(folder);
   }
   return roots;
@@ -40,13 +39,15 @@ std::string adapter_line(const ExampleFiles& example, const std::string& name, c
 
 std::string settings_text(const FolderPlan& plan) {
   std::string text = fmt::format(
-      "# Settings of the daemon of this folder. 'driftgate settings' prints every other one with its default.\n"
+      "# Settings of the daemon of this folder. 'driftgate settings' prints every other one with its "
+      "default.\n"
       "listen: 127.0.0.1:{}           # API and page\n"
       "data_dir: {}\n"
       "router:\n"
       "  listen: 127.0.0.1:{}         # users' traffic\n",
       plan.api_port, yaml_string((plan.folder / "data").string()), plan.router_port);
-  if (plan.example) text += "  window_ms: 500               # the default is 5 s; shorter windows make the example faster\n";
+  if (plan.example)
+    text += "  window_ms: 500               # the default is 5 s; shorter windows make the example faster\n";
   const auto roots = roots_of(plan);
   text += "roots:                         # only below these are captures, corpora and checkpoints read\n";
   for (const auto& root : roots) text += fmt::format("  - {}\n", yaml_string(root.string()));
@@ -57,7 +58,8 @@ std::string settings_text(const FolderPlan& plan) {
     text += adapter_line(*plan.example, "tinylm-bf16-batch8", "--batch, \"8\", ");
   } else {
     text +=
-        "#  my-kernel: [/usr/local/bin/capture, --checkpoint, \"{checkpoint}\", --corpus, \"{corpus}\", --out, "
+        "#  my-kernel: [/usr/local/bin/capture, --checkpoint, \"{checkpoint}\", --corpus, \"{corpus}\", "
+        "--out, "
         "\"{out}\"]\n"
         "engines:\n"
         "  allowed_hosts: [127.0.0.1, \"::1\", localhost]   # add the hosts that your engines run on\n";
@@ -76,7 +78,8 @@ std::string env_text(const FolderPlan& plan) {
       "export DRIFTGATE_TOKEN\n",
       folder, plan.api_port, shell_word(folder + "/tokens/engineer.token"));
   if (plan.example)
-    text += fmt::format("export EXAMPLE={}\nexport PATH=\"$PATH:\"{}\n", shell_word(plan.example->folder.string()),
+    text += fmt::format("export EXAMPLE={}\nexport PATH=\"$PATH:\"{}\n",
+                        shell_word(plan.example->folder.string()),
                         shell_word(plan.example->program.parent_path().string()));
   return text;
 }
@@ -84,8 +87,10 @@ std::string env_text(const FolderPlan& plan) {
 std::string traffic_text(const FolderPlan& plan) {
   return fmt::format(
       "#!/bin/sh\n"
-      "# Users of the model: 100 requests a second for 15 minutes, each with its own key. Ctrl-C or kill ends them.\n"
-      "exec {} load --url http://127.0.0.1:{} --prompts {} --rate 100 --seconds 900 --max-tokens 8 --key-prefix \"$$\" "
+      "# Users of the model: 100 requests a second for 15 minutes, each with its own key. Ctrl-C or kill "
+      "ends them.\n"
+      "exec {} load --url http://127.0.0.1:{} --prompts {} --rate 100 --seconds 900 --max-tokens 8 "
+      "--key-prefix \"$$\" "
       "--json {}\n",
       shell_word(plan.example->program.string()), plan.router_port,
       shell_word((plan.example->folder / "data" / "prompts.jsonl").string()),
@@ -133,12 +138,15 @@ std::string readme_text(const FolderPlan& plan) {
       "# A working folder of driftgate\n\n"
       "Next:\n\n{}\n"
       "| file | what it is |\n| --- | --- |\n"
-      "| `driftgate.yaml` | the daemon's settings: addresses, `roots`, `adapters`; `driftgate settings` explains all |\n"
-      "| `apply.yaml` | kernels, engines, contracts, models and their recipes, registered by `driftgate apply -f` |\n",
+      "| `driftgate.yaml` | the daemon's settings: addresses, `roots`, `adapters`; `driftgate settings` "
+      "explains all |\n"
+      "| `apply.yaml` | kernels, engines, contracts, models and their recipes, registered by `driftgate "
+      "apply -f` |\n",
       next_commands(plan));
   if (!plan.contract.empty())
     text += fmt::format(
-        "| `{}` | the first contract: what a candidate may not do worse; review it with `driftgate contract explain` |\n",
+        "| `{}` | the first contract: what a candidate may not do worse; review it with `driftgate contract "
+        "explain` |\n",
         first_contract_path(plan));
   text +=
       "| `env.sh` | sets `DRIFTGATE_URL` and `DRIFTGATE_TOKEN` for a shell |\n"

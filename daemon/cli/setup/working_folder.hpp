@@ -12,7 +12,8 @@
 
 namespace driftgate::cli {
 
-// What lies in a working folder, one daemon's settings and all that belongs to it. `init` writes it, `dev` runs it.
+// What lies in a working folder, one daemon's settings and all that belongs to it. `init` writes it, `dev`
+// runs it.
 
 inline constexpr const char* kSettingsName = "driftgate.yaml";
 inline constexpr const char* kApplyName = "apply.yaml";

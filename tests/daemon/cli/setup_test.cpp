@@ -98,12 +98,15 @@ TEST_CASE("init writes a folder once and changes nothing where it cannot") {
   CHECK(has(again.err, "not empty"));
 
   const fs::path other = fresh_folder() / "a" / "b";
-  const auto wrong = run_captured({"init", other.string(), "--train", "/nonexistent", "--inf", "/nonexistent"});
+  const auto wrong =
+      run_captured({"init", other.string(), "--train", "/nonexistent", "--inf", "/nonexistent"});
   CHECK(wrong.exit_code == 74);
   CHECK(!fs::exists(other.parent_path()));
   CHECK(run_captured({"init", other.string(), "--example", "nonsense"}).exit_code == 64);
   CHECK(run_captured({"init", other.string(), "--train", "a"}).exit_code == 64);
-  CHECK(run_captured({"init", other.string(), "--train", "a", "--inf", "b", "--example", "tinylm"}).exit_code == 64);
+  CHECK(
+      run_captured({"init", other.string(), "--train", "a", "--inf", "b", "--example", "tinylm"}).exit_code ==
+      64);
   const auto deep = run_captured({"init", (fresh_folder() / std::string(100, 'x')).string()});
   CHECK(deep.exit_code == 64);
   CHECK(has(deep.err, "too long"));
@@ -112,8 +115,8 @@ TEST_CASE("init writes a folder once and changes nothing where it cannot") {
 TEST_CASE("init suggests a contract from captures and makes their folders roots") {
   const std::string captures = "examples/tinylm/data/captures/";
   const fs::path folder = fresh_folder() / "work";
-  const auto made = run_captured({"init", folder.string(), "--train", captures + "numeric_train.safetensors", "--inf",
-                                  captures + "numeric_train_batch8.safetensors", "--corpus",
+  const auto made = run_captured({"init", folder.string(), "--train", captures + "numeric_train.safetensors",
+                                  "--inf", captures + "numeric_train_batch8.safetensors", "--corpus",
                                   "examples/tinylm/data/numeric.jsonl"});
   REQUIRE(made.exit_code == 0);
   const auto contract = test::text_of_file((folder / "contracts" / "first.yaml").string());
@@ -260,15 +263,19 @@ TEST_CASE("the doctor asks a daemon for engines, schedules and webhooks") {
   daemon.on("GET /healthz", R"({"status":"ok"})");
   daemon.on("GET /readyz", R"({"ready":true,"checks":[{"name":"router","ok":true,"detail":""}]})");
   // The engine is this server too: it answers as another model.
-  daemon.on("GET /v1/engines?limit=500", R"({"items":[{"name":"e","url":")" + daemon.url() + R"(","kernel":"k"},
+  daemon.on("GET /v1/engines?limit=500",
+            R"({"items":[{"name":"e","url":")" + daemon.url() + R"(","kernel":"k"},
     {"name":"gone","url":"http://127.0.0.1:1","kernel":"k"}],"next":null})");
   daemon.on("GET /v1/models?limit=500", R"({"items":[{"name":"m","incumbent":{"engine":"e"}}],"next":null})");
   daemon.on("GET /v1/models", R"({"data":[{"id":"other"}]})");
-  daemon.on("GET /v1/schedules?limit=500", R"({"items":[{"name":"nightly","owner":"ana","paused":false,"fires":[]}],"next":null})");
+  daemon.on("GET /v1/schedules?limit=500",
+            R"({"items":[{"name":"nightly","owner":"ana","paused":false,"fires":[]}],"next":null})");
   daemon.on("GET /v1/tokens?limit=500", R"({"items":[
     {"name":"ana","scopes":["promoter"],"created_us":2,"revoked_us":3},
     {"name":"ana","scopes":["promoter"],"created_us":1,"revoked_us":null}],"next":null})");
-  daemon.on("GET /v1/webhooks", R"({"items":[{"name":"chat","disabled":{"reason":"it answered 410"},"last_error":"","pending":0}]})");
+  daemon.on(
+      "GET /v1/webhooks",
+      R"({"items":[{"name":"chat","disabled":{"reason":"it answered 410"},"last_error":"","pending":0}]})");
   const auto ran = daemon.run({"doctor", "--json"});
   CHECK(ran.exit_code == 1);
   const auto answer = nlohmann::json::parse(ran.out);

@@ -106,7 +106,8 @@ std::expected<HttpResponse, HttpFailure> HttpConnection::read_response(Milliseco
 
 std::string http_response(int status, std::string_view content_type, std::string_view body, bool keep_alive) {
   const auto reason = http::obsolete_reason(static_cast<http::status>(status));
-  std::string out = "HTTP/1.1 " + std::to_string(status) + " " + text_of(reason) + "\r\n" + date_line() + "Content-Type: ";
+  std::string out =
+      "HTTP/1.1 " + std::to_string(status) + " " + text_of(reason) + "\r\n" + date_line() + "Content-Type: ";
   out += content_type;
   out += "\r\nContent-Length: " + std::to_string(body.size());
   out += keep_alive ? "\r\nConnection: keep-alive\r\n\r\n" : "\r\nConnection: close\r\n\r\n";
@@ -115,7 +116,8 @@ std::string http_response(int status, std::string_view content_type, std::string
 }
 
 std::string http_stream_head(bool chunked) {
-  return "HTTP/1.1 200 OK\r\n" + date_line() + "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n" +
+  return "HTTP/1.1 200 OK\r\n" + date_line() +
+         "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n" +
          (chunked ? "Transfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n"
                   : "Connection: close\r\n\r\n");
 }
