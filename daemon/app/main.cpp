@@ -9,6 +9,7 @@
 
 #include "daemon/api/openapi.hpp"
 #include "daemon/app/application.hpp"
+#include "daemon/app/deployment.hpp"
 #include "daemon/app/drain_command.hpp"
 #include "daemon/app/haproxy_command.hpp"
 #include "daemon/app/offline_commands.hpp"
@@ -97,6 +98,7 @@ int run(int argc, char** argv) {
   hooks.key = app::key_command;
   hooks.verify_folder = app::verify_folder_command;
   hooks.recover = app::recover_command;
+  hooks.deployment = app::deployment_of;
   hooks.openapi = [] {
     fmt::print("{}", api::openapi_document());
     return cli::kExitOk;

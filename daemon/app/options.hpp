@@ -29,6 +29,8 @@ namespace driftgate::app {
 [[nodiscard]] std::filesystem::path data_dir_of(const Settings& settings);
 [[nodiscard]] schema::Result<net::ServerOptions> server_options(const Settings& settings);
 [[nodiscard]] route::SpawnOptions router_options(const Settings& settings);
+/// How Slurm's programs are found.
+[[nodiscard]] jobs::SlurmAccess slurm_access(const Settings& settings);
 /// Where jobs run. Reads the template of batch scripts: `invalid_document` for one that cannot be used, `io`.
 [[nodiscard]] schema::Result<jobs::ChosenRunnerOptions> runner_options(const Settings& settings);
 [[nodiscard]] pipeline::Settings pipeline_settings(const Settings& settings, const std::string& version);

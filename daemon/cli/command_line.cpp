@@ -31,6 +31,7 @@ CommandLine::CommandLine(const Hooks& hooks) : hooks_(hooks) {
   add_backups();
   add_keys();
   add_tokens();
+  add_setup();
 }
 
 int CommandLine::run(int argc, const char* const* argv) {
@@ -143,6 +144,7 @@ void CommandLine::add_promote() {
   });
   add_promote_options(*sub, promote_);
   add_plain_option(*sub, connection_);
+  add_until_option(*sub, connection_);
 }
 
 void CommandLine::add_following_commands() {
@@ -150,21 +152,24 @@ void CommandLine::add_following_commands() {
                                 [this] { return status(connection_, subject_); });
   status_sub->add_option("subject", subject_, "Model or promotion (pr-…)");
   add_plain_option(*status_sub, connection_);
-  add_plain_option(*client(app_, "watch", "Follow a promotion and exit with its outcome",
-                           {{"subject", subject_, "Promotion (pr-…), or model for its newest one"}},
-                           [this] { return watch(connection_, subject_); }),
-                   connection_);
+  CLI::App* watch_sub = client(app_, "watch", "Follow a promotion and exit with its outcome",
+                               {{"subject", subject_, "Promotion (pr-…), or model for its newest one"}},
+                               [this] { return watch(connection_, subject_); });
+  add_plain_option(*watch_sub, connection_);
+  add_until_option(*watch_sub, connection_);
 }
 
 void CommandLine::add_interventions() {
   CLI::App* approval =
-      client(app_, "approve", "Approve the step that waits for approval", {promotion_id(), reason(reason_)},
+      client(app_, "approve", "Approve the step that waits for approval",
+             {{"promotion", subject_, "Promotion (pr-…), or model for its newest one"}, reason(reason_)},
              [this] { return approve(connection_, subject_, evidence_digest_, reason_); });
   approval->add_option(
       "--evidence", evidence_digest_,
       "Digest of the evidence that you read; if not given, the promotion is printed and what "
       "is printed is approved");
-  client(app_, "explain", "Explain the state of a promotion and what would change it", {promotion_id()},
+  client(app_, "explain", "Explain the state of a promotion and what would change it",
+         {{"promotion", subject_, "Promotion (pr-…), or model for its newest one"}},
          [this] { return explain(connection_, subject_); });
   client(app_, "what-if", "Decide stored evidence again under another contract",
          {{"--promotion", subject_, "Promotion (pr-…)"},

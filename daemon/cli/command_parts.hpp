@@ -19,6 +19,7 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/jobs/jobs_command.hpp"
 #include "daemon/cli/service/schedule_command.hpp"
+#include "daemon/cli/setup/setup_commands.hpp"
 
 namespace driftgate::cli {
 
@@ -115,6 +116,7 @@ class CommandLine {
   void add_backups();
   void add_keys();
   void add_tokens();
+  void add_setup();
 
   const Hooks& hooks_;
   CLI::App app_{"driftgate", "driftgate"};
@@ -145,6 +147,10 @@ class CommandLine {
   AuditArgs audit_args_;
   AuditExportArgs audit_export_;
   AuditVerifyArgs audit_verify_;
+  InitArgs init_;
+  DevArgs dev_;
+  DoctorArgs doctor_;
+  KeyCopyArgs key_copy_;
 };
 
 }  // namespace driftgate::cli

@@ -57,6 +57,8 @@ struct PromoteArgs {
 void add_promote_options(CLI::App& sub, PromoteArgs& into);
 int promote(const ConnectionArgs& connection, const PromoteArgs& args);
 
+/// --until, for commands that follow a promotion.
+void add_until_option(CLI::App& sub, ConnectionArgs& into);
 /// --plain, for commands that draw a screen where standard output is a terminal.
 void add_plain_option(CLI::App& sub, ConnectionArgs& into);
 

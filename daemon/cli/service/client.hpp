@@ -16,6 +16,7 @@ struct ConnectionArgs {
   std::string url;            ///< --url, else DRIFTGATE_URL, else http://127.0.0.1:7433
   std::string token_file;     ///< --token-file, else DRIFTGATE_TOKEN, else ~/.config/driftgate/token
   bool json = false;          ///< --json
+  std::string until{};        ///< --until of watch: also ends in this state of the promotion
   bool plain = false;         ///< --plain: lines for files and scripts also on a terminal
   net::TlsClientFiles tls{};  ///< --ca (else DRIFTGATE_CA), --cert, --key: for an https URL
 };

@@ -106,18 +106,18 @@ int promote(const ConnectionArgs& connection, const PromoteArgs& args) {
 int approve(const ConnectionArgs& connection, const std::string& promotion,
             const std::string& evidence_digest, const std::string& reason) {
   return with_daemon(connection, [&](Client& client) -> Result<int> {
+    const std::string id = TRY(find_promotion(client, promotion));
     std::string digest = evidence_digest;
     if (digest.empty()) {
-      const auto seen = TRY(parse_answer(client.get(promotion_path(promotion))));
+      const auto seen = TRY(parse_answer(client.get(promotion_path(id))));
       digest = text_of(member_of(seen, "approval"), "evidence_digest");
       if (digest.empty()) {
-        return fail(ErrorCode::conflict, fmt::format("promotion {} is not waiting for approval: it is {}",
-                                                     promotion, progress_line(seen)));
+        return fail(ErrorCode::conflict, fmt::format("promotion {} is not waiting for approval: it is {}", id,
+                                                     progress_line(seen)));
       }
       if (!connection.json) print(promotion_text(seen));
     }
-    return change(connection, client, promotion, "approve",
-                  {{"evidence_digest", digest}, {"reason", reason}});
+    return change(connection, client, id, "approve", {{"evidence_digest", digest}, {"reason", reason}});
   });
 }
 
