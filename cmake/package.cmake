@@ -7,7 +7,7 @@ if(NOT TARGET driftgate OR DRIFTGATE_SANITIZE)
 endif()
 include(GNUInstallDirs)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-set(DRIFTGATE_LIB ${CMAKE_INSTALL_PREFIX}/lib/driftgate)  # not the multiarch folder: programs, and found from the share folder
+set(DRIFTGATE_LIB lib/driftgate)  # not the multiarch folder: programs, and found from the share folder
 set(DRIFTGATE_SHARE ${CMAKE_INSTALL_DATADIR}/driftgate)
 set(made ${CMAKE_BINARY_DIR}/package)
 
@@ -48,7 +48,7 @@ install(FILES configs/systemd/driftgate.service configs/systemd/driftgate.socket
   configs/systemd/driftgate-router@.service DESTINATION lib/systemd/system COMPONENT service)
 install(FILES configs/systemd/driftgate.sysusers RENAME driftgate.conf DESTINATION lib/sysusers.d COMPONENT service)
 install(FILES configs/systemd/driftgate.tmpfiles RENAME driftgate.conf DESTINATION lib/tmpfiles.d COMPONENT service)
-install(FILES configs/debian/driftgate.yaml DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/driftgate COMPONENT service)
+install(FILES configs/debian/driftgate.yaml DESTINATION etc/driftgate COMPONENT service)  # in the package: /etc
 if(EXISTS ${CMAKE_SOURCE_DIR}/configs/prometheus)
   install(DIRECTORY configs/prometheus DESTINATION ${DRIFTGATE_SHARE} COMPONENT service)
 endif()
@@ -80,6 +80,7 @@ install(FILES configs/debian/lintian-overrides RENAME driftgate
   DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides COMPONENT debian)
 
 set(CPACK_GENERATOR DEB)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_PACKAGE_NAME driftgate)
 set(CPACK_PACKAGE_VERSION ${DRIFTGATE_PACKAGE_VERSION})
 set(CPACK_DEBIAN_PACKAGE_RELEASE ${DRIFTGATE_DEBIAN_REVISION})

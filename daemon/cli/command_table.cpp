@@ -15,7 +15,7 @@ json option_json(const CLI::Option& option) {
   row["positional"] = option.get_positional();
   if (row["names"].empty()) row["names"].push_back(option.get_name(true));
   row["value"] = option.get_type_name();
-  row["flag"] = option.get_type_size() == 0;
+  row["flag"] = option.get_items_expected_max() == 0;
   row["required"] = option.get_required();
   row["many"] = option.get_expected_max() > 1;
   row["text"] = option.get_description();

@@ -476,7 +476,7 @@ def built_package(build, folder):
     """By cpack from this build folder: what scripts/package makes of a release build."""
     for old in glob.glob(f"{folder}/*.deb"):
         os.unlink(old)
-    succeed(["cpack", "-G", "DEB", "-B", folder, "--config", f"{build}/CPackConfig.cmake"], cwd=build)
+    succeed(["cpack", "-G", "DEB", "-B", folder, "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip", "--config", f"{build}/CPackConfig.cmake"], cwd=build)
     found = glob.glob(f"{folder}/driftgate_*.deb")
     check(len(found) == 1, f"cpack made {found}")
     return found[0]
@@ -524,4 +524,4 @@ def main(build):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(os.path.abspath(sys.argv[1])))
