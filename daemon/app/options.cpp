@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "daemon/base/clock.hpp"
 #include "daemon/base/read_file.hpp"
@@ -129,6 +130,8 @@ route::SpawnOptions router_options(const Settings& settings) {
   const fs::path data = data_dir_of(settings);
   route::SpawnOptions options;
   options.log_path = data / "router.log";
+  // Said by who starts the daemon, as LISTEN_FDS is: it belongs to the service and not to the settings.
+  if (const char* const launcher = std::getenv("DRIFTGATE_ROUTER_LAUNCHER")) options.launcher = launcher;
   options.router.listen = settings.router_listen;
   options.router.port_file =
       settings.router_port_file.empty() ? "" : fs::absolute(expand_home(settings.router_port_file)).string();

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "daemon/cli/command_parts.hpp"
+#include "daemon/cli/command_table.hpp"
 
 namespace driftgate::cli {
 
@@ -52,12 +53,18 @@ void CommandLine::add_daemon_commands() {
   serve->add_option("--config", serve_.config, "Settings file; the defaults if not given");
   serve->add_option("--listen", serve_.listen, "Address and port of the API, instead of the configured one");
   serve->add_option("--data-dir", serve_.data_dir, "Data folder, instead of the configured one");
+  serve->add_flag("--check", serve_.check, "Say whether it could start with these settings; start nothing");
   command(app_, "router", "Run the embedded router (the daemon starts it)", {}, [] { return kExitUsage; });
   command(app_, "worker", "Run the job in a folder (the daemon starts it)", {}, [] { return kExitUsage; });
   CLI::App* settings = command(app_, "settings", "Print every setting with its default and its documentation",
                                {}, [this] { return hooks_.settings(markdown_); });
   settings->add_flag("--markdown", markdown_, "Print the reference page");
   command(app_, "openapi", "Print the API's OpenAPI document", {}, [this] { return hooks_.openapi(); });
+  describe_direct_commands(app_);
+  command(app_, "commands", "Print every command with its options as JSON", {}, [this] {
+    fmt::print("{}\n", command_table(app_));
+    return kExitOk;
+  });
   command(app_, "version", "Print the version", {}, [this] {
     fmt::print("driftgate {}\n", hooks_.version);
     return kExitOk;

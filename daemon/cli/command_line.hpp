@@ -13,6 +13,7 @@ struct ServeArgs {
   std::string config;    ///< empty: defaults
   std::string listen;    ///< empty: as configured
   std::string data_dir;  ///< empty: as configured
+  bool check = false;    ///< say whether it could start, and start nothing
 };
 
 /// The options of commands on the data folder of a daemon that does not run; each uses some of them.

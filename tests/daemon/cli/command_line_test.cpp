@@ -177,6 +177,28 @@ TEST_CASE("the interventions reach the daemon with their reason") {
   }
 }
 
+TEST_CASE("the table of commands has every command with what completes it") {
+  const Ran ran = run_captured({"commands"});
+  REQUIRE(ran.exit_code == 0);
+  const auto table = nlohmann::json::parse(ran.out);
+  const auto named = [](const nlohmann::json& list, const char* key, const std::string& name) {
+    for (const auto& item : list)
+      if (item[key] == name || (item[key].is_array() && item[key].back() == name)) return item;
+    return nlohmann::json();
+  };
+  const auto drift = named(table["commands"], "name", "drift");
+  REQUIRE(drift.is_object());
+  const auto metrics = named(drift["options"], "names", "--metrics");
+  CHECK(metrics["value"] == "TEXT:{all,core}");
+  CHECK_FALSE(metrics["flag"].get<bool>());
+  CHECK(named(drift["options"], "names", "train")["positional"].get<bool>());
+  const auto audit = named(table["commands"], "name", "audit");
+  CHECK(named(named(audit["commands"], "name", "query")["options"], "names", "--newest")["flag"].get<bool>());
+  for (const char* direct : {"router-stop", "drain", "haproxy"})
+    CHECK(named(table["commands"], "name", direct).is_object());
+  CHECK(table["exit_codes"].get<std::string>().starts_with("Exit codes: "));
+}
+
 TEST_CASE("every listing takes --json") {
   Daemon daemon;
   for (const std::vector<std::string>& words : {std::vector<std::string>{"status"},
