@@ -13,7 +13,7 @@
 #include "daemon/app/application.hpp"
 #include "daemon/app/backups.hpp"
 #include "daemon/app/logging.hpp"
-#include "daemon/app/router_keeper.hpp"
+#include "daemon/app/keeper/router_keeper.hpp"
 #include "daemon/app/ticker.hpp"
 #include "daemon/base/clock.hpp"
 #include "daemon/evidence/log/log.hpp"

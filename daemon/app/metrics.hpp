@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daemon/api/call.hpp"
-#include "daemon/app/router_keeper.hpp"
+#include "daemon/app/keeper/router_keeper.hpp"
 #include "daemon/evidence/verify/background_check.hpp"
 #include "daemon/notify/sender.hpp"
 #include "daemon/notify/traces/trace_sender.hpp"
