@@ -119,6 +119,8 @@ Result<void> Application::Parts::start_pipeline() {
       *store, now_us, [this](const std::string& actor, const pipeline::PromotionRequest& request) {
         return pipeline->try_request(actor, request);
       });
+  recipes = pipeline::stored_recipes(
+      *store, now_us, [this](const std::string& document) { return pipeline->try_recipe(document); });
   insight = pipeline::stored_insight(*store);
   pipeline = pipeline::Pipeline::create({.settings = pipeline_settings(settings, kVersion),
                                          .store = *store,

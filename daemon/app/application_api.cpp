@@ -32,6 +32,7 @@ api::Context Application::Parts::api_context() {
           .webhooks = webhooks.get(),
           .backup = [this](const std::string& name) { return backups->make(name); },
           .schedules = schedules.get(),
+          .recipes = recipes.get(),
           .redact =
               [this](const std::string& actor, const std::string& promotion, const std::string& reason) {
                 return pipeline::redact_promotion(*store, actor, promotion, reason, now_us());

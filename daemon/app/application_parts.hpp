@@ -53,6 +53,7 @@ struct Application::Parts {
   std::unique_ptr<jobs::JobRunner> runner;            ///< runs jobs here or on Slurm, adopts living ones
   std::unique_ptr<notify::Sender> sender;             ///< delivers the outbox to webhooks
   std::unique_ptr<notify::Desk> webhooks;             ///< shows operators the endpoints
+  std::unique_ptr<pipeline::RecipeAdmin> recipes;
   std::unique_ptr<pipeline::ScheduleAdmin> schedules;  ///< what is promoted at which times
   std::unique_ptr<pipeline::Insight> insight;          ///< what plots and explanations are made of
   std::unique_ptr<pipeline::Pipeline> pipeline;       ///< decides promotions; all that follows serves it

@@ -22,6 +22,7 @@ CommandLine::CommandLine(const Hooks& hooks) : hooks_(hooks) {
   add_job_commands(
       group("jobs", "Jobs of promotions, here or on a cluster"), job_, connection_,
       [this](auto& jobs, auto name, auto text, Action run) { return client(jobs, name, text, {}, run); });
+  add_recipes_and_apply();
   add_schedules();
   add_evidence();
   audit_ =
@@ -135,9 +136,8 @@ void CommandLine::add_model_commands() {
 
 void CommandLine::add_promote() {
   CLI::App* sub = client(app_, "promote", "Request a promotion", {}, [this] {
-    if (promote_.request_file.empty() &&
-        (promote_.model.empty() || promote_.engine.empty() || promote_.contract.empty())) {
-      fmt::print(stderr, "driftgate: promote needs MODEL, --engine and --contract, or --request FILE\n");
+    if (promote_.request_file.empty() && (promote_.model.empty() || promote_.engine.empty())) {
+      fmt::print(stderr, "driftgate: promote needs MODEL and --engine, or --request FILE\n");
       return kExitUsage;
     }
     return promote(connection_, promote_);

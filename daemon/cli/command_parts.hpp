@@ -19,6 +19,7 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/jobs/jobs_command.hpp"
 #include "daemon/cli/service/schedule_command.hpp"
+#include "daemon/cli/setup/apply_commands.hpp"
 #include "daemon/cli/setup/setup_commands.hpp"
 
 namespace driftgate::cli {
@@ -106,6 +107,7 @@ class CommandLine {
   void add_following_commands();
   void add_interventions();
   void add_schedules();
+  void add_recipes_and_apply();
   void add_evidence();
   void add_audit_queries();
   void add_audit_bundles();
@@ -138,6 +140,8 @@ class CommandLine {
   PromoteArgs promote_;
   WaiveArgs waive_;
   ScheduleArgs schedule_;
+  RecipeArgs recipe_;
+  ApplyArgs apply_;
   TokenArgs token_;
   JobsArgs job_;
   std::string subject_, reason_, evidence_digest_, seq_;

@@ -49,6 +49,7 @@ struct CaptureArgs {
 struct PromoteArgs {
   std::string model, engine, contract, note, fallback_engine;
   bool accept_undecidable = false;
+  bool no_recipe = false;  ///< nothing is taken from the model's recipe
   CaptureArgs numeric, slice;
   std::string request_file;  ///< the request's JSON instead of the options
   std::string idempotency_key;

@@ -22,6 +22,7 @@
 #include "daemon/pipeline/requests/ability_gaps.hpp"
 #include "daemon/pipeline/requests/engine_health.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
+#include "daemon/pipeline/requests/recipe_check.hpp"
 #include "daemon/pipeline/requests/registry.hpp"
 #include "daemon/pipeline/requests/schedule_trial.hpp"
 #include "daemon/pipeline/routes.hpp"
@@ -131,6 +132,10 @@ class PipelineImpl final : public Pipeline {
       (void)coordinator_.tick();
       return {};
     });
+  }
+
+  schema::Result<std::vector<std::string>> try_recipe(const std::string& document) override {
+    return check_recipe(store_, settings_, document);
   }
 
   schema::Result<std::vector<std::string>> try_request(const std::string& actor,

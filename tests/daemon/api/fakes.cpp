@@ -480,4 +480,26 @@ Result<View> FakeSchedules::next(const std::string& name, std::size_t) {
   return view;
 }
 
+Result<View> FakeRecipes::get(const std::string& model) {
+  if (model != "m") return schema::fail(ErrorCode::not_found, "model '" + model + "' has no recipe");
+  return View{model, 3, false,
+              R"({"model":"m","revision":3,"digest":")" + std::string(kDigest) +
+                  R"(","recipe":{"contract":"c"},"set_by":"ada","set_us":5})"};
+}
+Result<View> FakeRecipes::set(const std::string&, const std::string& model, std::string_view,
+                              std::optional<std::uint64_t> revision) {
+  if (revision.has_value() != (model == "m") || revision.value_or(3) != 3)
+    return schema::fail(ErrorCode::conflict, "it was changed");
+  auto view = get("m");
+  view->created = !revision;
+  return view;
+}
+Result<void> FakeRecipes::remove(const std::string&, const std::string&, std::uint64_t revision) {
+  if (revision != 3) return schema::fail(ErrorCode::conflict, "it was changed");
+  return {};
+}
+Result<pipeline::PromotionRequest> FakeRecipes::complete(std::string_view json) {
+  return pipeline::parse_promotion_request(json);
+}
+
 }  // namespace driftgate::api::test
