@@ -67,7 +67,7 @@ void add_plain_option(CLI::App& sub, ConnectionArgs& into);
 /// line each, those that need people first.
 int status(const ConnectionArgs& connection, const std::string& subject);
 /// Why a promotion is in its state, clause by clause, and what would have to change.
-int explain(const ConnectionArgs& connection, const std::string& promotion);
+int explain(const ConnectionArgs& connection, const std::string& subject);
 /// The stored evidence of a promotion decided again under the contract of a file. Exits with the verdict.
 int what_if(const ConnectionArgs& connection, const std::string& promotion, const std::string& contract);
 /// Follows a promotion (or the newest of a model) to its end and exits with its outcome: on a terminal by a screen

@@ -80,7 +80,7 @@ def dev_runs_all_of_a_folder_and_ends_it_in_order(world):
             check(not listens(int(engine["url"].rsplit(":", 1)[1])), f"{engine['name']} still listens")
     before = os.path.getmtime(os.path.join(folder, "tokens", "viewer.token"))
     detached = tell("dev", folder, "--detach")
-    check(detached.returncode == 0, detached.stderr)
+    check(detached.returncode == 0 and "\n  API      http" in detached.stdout, f"{detached.stdout}{detached.stderr}")
     check(os.path.getmtime(os.path.join(folder, "tokens", "viewer.token")) == before, "a token was made again")
     stopped = tell("dev", folder, "--stop")
     check(stopped.returncode == 0 and "is stopped" in stopped.stdout, f"{stopped.stdout}{stopped.stderr}")

@@ -117,8 +117,9 @@ std::string what_if_text(const json& answer) {
 
 }  // namespace
 
-int explain(const ConnectionArgs& connection, const std::string& id) {
+int explain(const ConnectionArgs& connection, const std::string& subject) {
   return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
+    const std::string id = TRY(find_promotion(client, subject));
     const auto promotion = TRY(parse_answer(client.get(promotion_path(id))));
     std::string text = head_text(promotion);
     json stages = json::array();

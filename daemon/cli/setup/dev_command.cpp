@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/durable_file.hpp"
+#include "daemon/base/json_members.hpp"
 #include "daemon/base/read_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
-#include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
 #include "daemon/cli/setup/dev_run.hpp"
 #include "daemon/cli/setup/setup_commands.hpp"
@@ -78,10 +78,11 @@ Result<std::string> detach(const fs::path& folder, const Deployment& deployment)
   told.reset();
   const auto text = TRY(base::read_all(heard.get(), "what driftgate dev says", 1 << 20));
   const auto news = json::parse(text, nullptr, false);
-  if (news.is_object() && news.contains("ready")) return text_of(news, "ready");
+  if (news.is_object() && news.contains("ready"))
+    return base::text_at(news, "ready");  // its lines stay lines
   if (news.is_object() && news.contains("error"))
     return fail(static_cast<ErrorCode>(news.value("code", static_cast<int>(ErrorCode::internal))),
-                text_of(news, "error"));
+                base::text_at(news, "error"));
   return fail(ErrorCode::internal, fmt::format("driftgate dev ended at its start; see {}",
                                                (folder / "logs" / "dev.log").string()));
 }

@@ -178,6 +178,8 @@ void check_files(const Deployment& deployment, Findings& into) {
 }
 
 void check_keys(const Deployment& deployment, Findings& into) {
+  if (is_present(deployment.data_dir) && ::access(deployment.data_dir.c_str(), R_OK | X_OK) != 0)
+    return into.skipped("keys and tokens", "they are in the data folder");
   for (const auto& file : {deployment.head_key, deployment.attestation_key, deployment.session_key})
     if (file.parent_path() != deployment.data_dir) check_secret(file, into);
   check_folder_of_secrets(deployment.data_dir, into);

@@ -23,7 +23,6 @@ constexpr std::chrono::milliseconds kRouterAnswers{2'000};
 int check_router(const Deployment& deployment, bool is_running, Findings& into) {
   const auto& socket = deployment.router_socket;
   const std::string where = "router.socket: " + socket.string();
-  into.checked("router");
   if (socket.string().size() > kMaxSocketPath) {
     into.error(
         where,
@@ -44,6 +43,7 @@ int check_router(const Deployment& deployment, bool is_running, Findings& into) 
     into.skipped("router", fmt::format("{}: {}", socket.string(), std::strerror(errno)));
     return 0;
   }
+  into.checked("router");
   const auto info = route::RouterDriver(socket.string(), kRouterAnswers).info();
   if (info) {
     if (!info->plane_fault.empty())

@@ -190,7 +190,7 @@ TEST_CASE("faults of the file are told all at once, with line, column and the ne
   const auto several = refused("kernals: []\nengines:\n  - {name: e, ulr: x, kernel: k, checkpoint: w}\n");
   CHECK(has(several, ":3:1: "));
   CHECK(has(several, "did you mean \"kernels\"?"));
-  CHECK(has(several, ":4:14: "));
+  CHECK(has(several, ":5:15: "));
   CHECK(has(several, "did you mean \"url\"?"));
   CHECK(has(several, "the field \"url\" of an engine is missing"));
   CHECK(has(refused("models: [{name: m, engine: e}, {name: m, engine: f}]\n"),
@@ -235,7 +235,7 @@ recipes:
   CHECK(ran.exit_code == 4);
   CHECK(has(ran.err, ":4:5: kernel k is registered with other contents"));
   CHECK(has(ran.err, "dtype: \"bf16\" becomes \"f32\""));
-  CHECK(has(ran.err, ":6:49: there is no kernel lost, neither in this file nor registered"));
+  CHECK(has(ran.err, ":6:50: there is no kernel lost, neither in this file nor registered"));
   for (const char* name : {"contract none", "model gone", "kernel k9", "engine f"})
     CHECK_MESSAGE(has(ran.err, std::string("there is no ") + name), name);
   CHECK(changes_of(daemon).empty());

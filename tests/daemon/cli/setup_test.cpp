@@ -292,3 +292,24 @@ TEST_CASE("a Date header is read, and nothing else") {
   CHECK(!date_from_header("Sun, 06 Nov 1994 08:49:37 GMT, more"));
   CHECK(!date_from_header("1994-11-06"));
 }
+
+TEST_CASE("a promotion is followed until it waits for approval, and then approved by its model's name") {
+  ScriptedDaemon daemon;
+  const std::string waiting =
+      R"({"id":"pr-1","model":"m","state":"awaiting_approval","approval":{"evidence_digest":"sha256:aa"}})";
+  daemon.on("GET /v1/promotions?limit=1&model=m", R"({"items":[{"id":"pr-1"}],"next":null})");
+  daemon.on("GET /v1/promotions/pr-1", waiting);
+  daemon.on("POST /v1/promotions/pr-1/approve", waiting);
+  daemon.stream("GET /v1/promotions/pr-1/events",
+                "event: progress\ndata: {\"id\":\"pr-1\",\"state\":\"running\"}\n\n"
+                "event: progress\ndata: " +
+                    waiting +
+                    "\n\n"
+                    "event: progress\ndata: {\"id\":\"pr-1\",\"state\":\"never read\"}\n\n");
+  const auto followed = daemon.run({"watch", "m", "--until", "awaiting_approval"});
+  CHECK(followed.exit_code == 0);
+  CHECK(has(followed.out, "awaiting_approval"));
+  CHECK(!has(followed.out, "never read"));
+  CHECK(daemon.run({"approve", "m", "--reason", "read"}).exit_code == 0);
+  CHECK(has(daemon.asked().back(), "POST /v1/promotions/pr-1/approve"));
+}
