@@ -3,6 +3,7 @@
 // Usage: library_bench [rows] [vocabulary] [rounds] [threads]. Prints one JSON object.
 
 #include <fmt/core.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -38,10 +39,20 @@ void must(dg_status status) {
   if (status != DG_OK) stop(dg_last_error().data);
 }
 
-double seconds(const auto& work) {
+/// What some work takes, on the clock and of all processors; the latter hardly depends on what else runs.
+struct Times {
+  double wall, processors;
+};
+double processor_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+Times seconds(const auto& work) {
   const auto start = Clock::now();
+  const double used = processor_seconds();
   work();
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return {std::chrono::duration<double>(Clock::now() - start).count(), processor_seconds() - used};
 }
 
 double median(std::vector<double> values) {
@@ -162,26 +173,28 @@ void by_calls(const Data& data, std::uint32_t threads) {
   if (drift::drift_json(report).empty()) stop("no JSON");
 }
 
-/// Medians of interleaved rounds, in seconds a call.
-struct Pair {
-  double library, other;
+/// Medians over interleaved rounds.
+struct Compared {
+  double library, other;          ///< seconds
+  double ratio, processor_ratio;  ///< of other to library, round by round
+  double extra;                   ///< seconds of processors that the library takes more, round by round
 };
 template <typename Library, typename Other>
-Pair compare(int rounds, int calls, const Library& library, const Other& other) {
-  std::vector<double> a, b;
+Compared compare(int rounds, const Library& library, const Other& other) {
+  std::vector<double> a, b, ratios, processor_ratios, extra;
   library();
   other();
   for (int round = 0; round < rounds; ++round) {
-    a.push_back(seconds([&] {
-                  for (int i = 0; i < calls; ++i) library();
-                }) /
-                calls);
-    b.push_back(seconds([&] {
-                  for (int i = 0; i < calls; ++i) other();
-                }) /
-                calls);
+    const Times mine = seconds(library);
+    const Times its = seconds(other);
+    a.push_back(mine.wall);
+    b.push_back(its.wall);
+    ratios.push_back(its.wall / mine.wall);
+    processor_ratios.push_back(its.processors / mine.processors);
+    extra.push_back(mine.processors - its.processors);
   }
-  return {median(std::move(a)), median(std::move(b))};
+  return {median(std::move(a)), median(std::move(b)), median(std::move(ratios)),
+          median(std::move(processor_ratios)), median(std::move(extra))};
 }
 
 std::uint32_t argument(int argc, char** argv, int at, std::uint32_t absent) {
@@ -199,16 +212,16 @@ int main(int argc, char** argv) {
   if (::mkdtemp(pattern.data()) == nullptr) stop("no temporary folder");
   const std::filesystem::path folder = pattern;
   const Data tiny = make(folder, 4, 16);
-  const Pair call = compare(
-      21, 200, [&] { by_memory(tiny, 1); }, [&] { by_calls(tiny, 1); });
+  const Compared call = compare(
+      2'001, [&] { by_memory(tiny, 1); }, [&] { by_calls(tiny, 1); });
   const Data large = make(folder, rows, vocabulary);
-  const Pair rate = compare(
-      rounds, 1, [&] { by_memory(large, threads); }, [&] { by_files(large, threads); });
+  const Compared rate = compare(
+      rounds, [&] { by_memory(large, threads); }, [&] { by_files(large, threads); });
   std::filesystem::remove_all(folder);
   fmt::print(
       "{{\"overhead_us\": {:.2f}, \"call_us\": {:.2f}, \"rows\": {}, \"vocabulary\": {}, \"rate_ratio\": "
       "{:.4f}, "
-      "\"library_rows_per_s\": {:.1f}, \"command_rows_per_s\": {:.1f}}}\n",
-      1e6 * (call.library - call.other), 1e6 * call.library, rows, vocabulary, rate.other / rate.library,
+      "\"processor_ratio\": {:.4f}, \"library_rows_per_s\": {:.1f}, \"command_rows_per_s\": {:.1f}}}\n",
+      1e6 * call.extra, 1e6 * call.library, rows, vocabulary, rate.ratio, rate.processor_ratio,
       rows / rate.library, rows / rate.other);
 }

@@ -212,6 +212,8 @@ static void batches_of_every_kind_give_the_table_of_one_pass(void) {
   static float weight[kWidth * (kVocabulary + 3)], bias[kVocabulary + 3];
   dg_head* head = make_head(weight, bias);
   dg_identity of_train, of_inf;
+  /* Under valgrind one way to cut the rows must do. */
+  const uint64_t first_seed = getenv("DRIFTGATE_FEW_BATCHES") != NULL ? 7 : 1;
   int kind = 0, positions = 0;
   make_rows(&train, &inf);
   identities(&of_train, &of_inf);
@@ -233,7 +235,7 @@ static void batches_of_every_kind_give_the_table_of_one_pass(void) {
       batches.inf = &of_inf;
       batches.options = &options;
       whole = one_pass(&a, &b, NULL, NULL, &options, &of_train, &of_inf);
-      for (seed = 1; seed < 8; ++seed) {
+      for (seed = first_seed; seed < 8; ++seed) {
         dg_result* split = in_batches(&a, &b, seed, &batches);
         same_json(whole, split);
         if (options.keep_rows == 1) same_columns(whole, split);

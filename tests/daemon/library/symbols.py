@@ -9,11 +9,11 @@ import sys
 library, header = sys.argv[1:]
 listed = subprocess.run(["nm", "--dynamic", "--defined-only", "--with-symbol-versions", library], check=True,
                         capture_output=True, text=True).stdout.splitlines()
-exported = {line.split()[-1] for line in listed}
+exported = {line.split()[-1] for line in listed} - {"DRIFTGATE_1"}  # not every linker lists the version itself
 with open(header, encoding="utf-8") as handle:
     text = re.sub(r"/\*.*?\*/", "", handle.read(), flags=re.S)
 declared = set(re.findall(r"DG_API[^;(]*?\b(dg_\w+)\(", text))
-wanted = {f"{name}@@DRIFTGATE_1" for name in declared} | {"DRIFTGATE_1"}
+wanted = {f"{name}@@DRIFTGATE_1" for name in declared}
 faults = sorted(exported ^ wanted)
 dynamic = subprocess.run(["readelf", "--dynamic", "--wide", library], check=True, capture_output=True, text=True).stdout
 soname = re.search(r"SONAME.*\[(.*)\]", dynamic)
@@ -23,5 +23,5 @@ needed = re.findall(r"NEEDED.*\[(.*)\]", dynamic)
 faults += [f"it needs {name}" for name in needed if name.startswith(("libfmt", "libboost", "libspdlog", "libsqlite"))]
 for fault in faults:
     print(fault)
-print(f"{len(declared)} calls are declared and {len(exported) - 1} exported; it needs {', '.join(needed)}")
+print(f"{len(declared)} calls are declared and {len(exported)} exported; it needs {', '.join(needed)}")
 sys.exit(1 if faults or len(declared) < 30 else 0)
