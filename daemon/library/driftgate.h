@@ -135,8 +135,7 @@ typedef struct dg_identity {
   double temperature;      /**< the logits are divided by it; 0: 1; otherwise at least 1e-6 */
 } dg_identity;
 
-/** Rows x columns elements in the caller's memory, of any alignment. Given where `data` is not NULL, or where there
- *  are no rows and `columns` is not 0. */
+/** Rows x columns elements in the caller's memory, of any alignment. Given where `data` is not NULL. */
 typedef struct dg_matrix {
   const void* data;
   uint64_t row_stride_bytes; /**< from one row to the next; 0: rows follow each other; at least the size of a row */
@@ -149,7 +148,7 @@ typedef struct dg_matrix {
  *  tokens, sequences, positions and logprobs are. */
 typedef struct dg_rows {
   uint32_t struct_size;
-  uint32_t memory;           /**< where the matrices are: DG_MEMORY_HOST */
+  uint32_t memory;           /**< where the matrices are: DG_MEMORY_HOST (0) or DG_MEMORY_CUDA */
   uint64_t rows;
   const int64_t* tokens;     /**< [rows] target tokens (the next token of each row), or NULL: no figures of target tokens */
   const int64_t* sequences;  /**< [rows] the sequence of each row, any numbers; NULL: all rows are of sequence 0, and a
@@ -170,7 +169,8 @@ typedef struct dg_rows {
 /** Places of memory. */
 enum {
   DG_MEMORY_HOST = 0, /**< that the CPU reads */
-  DG_MEMORY_CUDA = 1  /**< of the CUDA device that measures; full logits only. DG_UNSUPPORTED where the library cannot */
+  DG_MEMORY_CUDA = 1  /**< of the CUDA device that measures; full logits only, whose writing has ended. With device "cpu"
+                           DG_INVALID_ARGUMENT */
 };
 
 /** Where the head of hidden states in files is, if not where their metadata says. */
@@ -232,7 +232,9 @@ typedef struct dg_head_options {
   double scale;        /**< greater than 0; 0: 1 */
   double soft_cap;     /**< greater than 0; 0: none */
 } dg_head_options;
-/** A head in the caller's memory, of which a digest is computed once: make one head for all captures that share it. */
+/** A head in the caller's memory, which is not copied but for its bias. Make one head for all captures that share it: heads
+ *  of equal memory are the same head to a measurement, and those of other memory are compared. Errors:
+ *  DG_INVALID_ARGUMENT, DG_INVALID_CAPTURE for a weight or bias of a type or shape that no head has. */
 DG_API dg_status dg_head_from_memory(const dg_head_options* options, dg_head** out, dg_error* error);
 DG_API void dg_head_close(dg_head* head);
 
@@ -364,8 +366,8 @@ typedef struct dg_accumulator_options {
 DG_API dg_status dg_accumulator_create(const dg_accumulator_options* options, dg_accumulator** out, dg_error* error);
 /** Measures a batch and adds it; nothing is added by a call that fails. The batches follow each other in row order.
  *  `train` and `inf` have as many rows; tokens, sequences and positions are those of `train`, and those of `inf` are
- *  equal or NULL. All batches have one mode, vocabulary and width, and the same of tokens, positions and
- *  logprobs in all or in none; hidden states also one dtype and one head. The memory may be used for something else
+ *  equal or NULL. All batches have one mode, vocabulary and width, the same dtypes and head, and the same of
+ *  tokens, positions and logprobs in all or in none. The memory may be used for something else
  *  after the call. Errors: those of dg_capture_from_rows and dg_measure. */
 DG_API dg_status dg_accumulator_add(dg_accumulator* accumulator, const dg_rows* train, const dg_rows* inf,
                                     dg_error* error);
