@@ -103,6 +103,16 @@ class Capture:
         return int(self._info.columns)
 
     @property
+    def dtype(self) -> Optional[str]:
+        """Of logits or hidden states: "float32", "bfloat16" or "float16"; None where there are none."""
+        if self.mode not in ("full", "hidden"):
+            return None
+        matrix, first, rows = _abi.Matrix(), ctypes.c_uint64(), ctypes.c_uint64()
+        _abi.check(_abi.lib.dg_capture_matrix(self._handle.value, 0, ctypes.byref(matrix), ctypes.byref(first),
+                                              ctypes.byref(rows), None))
+        return _abi.DTYPE_NAMES[matrix.dtype]
+
+    @property
     def identity(self) -> Identity:
         held = self._info.identity
         return Identity(str(held.kernel), str(held.checkpoint_digest), str(held.corpus_digest),
@@ -134,8 +144,9 @@ class Capture:
         return self._column(_abi.COLUMN_POSITIONS) or memoryview(b"").cast("q")
 
     def matrices(self) -> List[memoryview]:
-        """The logits or hidden states of each file, [rows, columns], mapped and read-only. Elements of bfloat16 are
-        seen as "H", since Python has no such type: ``torch.frombuffer(m, dtype=torch.bfloat16)`` reads them."""
+        """The logits or hidden states of each file, [rows, columns], mapped and read-only: "f", or for
+        both types of 16 bits "H", which memory in Python can be: ``torch.frombuffer(m, dtype=torch.bfloat16)`` or
+        ``numpy.asarray(m).view("f2")`` reads them; `dtype` says which."""
         out = []
         for piece in range(self._info.pieces):
             matrix, first, rows = _abi.Matrix(), ctypes.c_uint64(), ctypes.c_uint64()
@@ -146,7 +157,7 @@ class Capture:
             width = matrix.columns * (4 if matrix.dtype == _abi.F32 else 2)
             if matrix.row_stride_bytes not in (0, width):
                 raise InvalidArgument("matrices: the rows do not follow each other; read the array itself")
-            kind = {_abi.F32: "f", _abi.F16: "e", _abi.BF16: "H"}[matrix.dtype]
+            kind = "f" if matrix.dtype == _abi.F32 else "H"
             out.append(_held(matrix.data, rows.value * width, self).cast(kind, [rows.value, matrix.columns]))
         return out
 
