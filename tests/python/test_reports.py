@@ -120,7 +120,7 @@ class Reports(unittest.TestCase):
         self.assertEqual((root.get("failures"), root.get("errors")), ("0", "0"))
         cases = {case.get("name"): case for case in root.iter("testcase")}
         self.assertEqual(set(cases), {"numerical.finite", "numerical.tv", "numerical.soft-top1", "runtime.errors",
-                                      "measurement"})
+                                      "measurement", "warnings"})
         self.assertIsNotNone(cases["runtime.errors"].find("skipped"))
         self.assertIsNone(cases["numerical.tv"].find("failure"))
         self.assertIn("## driftgate: PASS", self.text("markdown"))
