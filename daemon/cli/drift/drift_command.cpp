@@ -38,8 +38,8 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
     };
   }
   auto table = ranks.measure(
-      inputs.train, inputs.inf, inputs.slices(),
-      drift::options_for(inputs.terms(), inputs.slices(), args), drift::bits_for(inputs.terms()),
+      inputs.train, inputs.inf, inputs.slices(), drift::options_for(inputs.terms(), inputs.slices(), args),
+      drift::bits_for(inputs.terms()),
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }, sink);
   if (!table || !rows) return table;
   TRY(rows->finish());
