@@ -99,8 +99,7 @@ TestCase measurement(const DriftReport& report) {
   if (t.nonfinite_rows > 0) out.text += counted(t.nonfinite_rows, "row") + " with NaN or infinite logits\n";
   for (const schema::Metric metric :
        {schema::Metric::tv, schema::Metric::kl_inf_train, schema::Metric::top1_flip})
-    out.text += fmt::format("mean {} {}\n", schema::to_string(metric),
-                            figure_text(least_mean(report.corpus, metric)));
+    out.text += mean_text(report.corpus, metric) + "\n";
   for (const Advice& item : diagnosis_of(report)) out.text += fmt::format("{}: {}\n", item.label, item.text);
   for (const std::string& note : report.notes) out.text += "note: " + visible(note) + "\n";
   return out;
