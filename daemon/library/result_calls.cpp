@@ -26,7 +26,7 @@ Result<std::string> formatted(const drift::DriftReport& report, std::uint32_t fo
     case DG_FORMAT_JUNIT:
       return drift::report_junit(report);
     case DG_FORMAT_HTML:
-      return schema::fail(ErrorCode::unsupported, "this library does not write pages of HTML");
+      return drift::report_html(report);
     default:
       return schema::fail(ErrorCode::invalid_argument, fmt::format("there is no format {}", format));
   }

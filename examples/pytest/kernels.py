@@ -7,7 +7,7 @@ import os
 
 import numpy
 
-VOCABULARY, WIDTH, SEQUENCES, ROWS = 400, 48, 120, 12
+VOCABULARY, WIDTH, SEQUENCES, ROWS = 400, 48, 240, 6
 LANGUAGES = ["de" if i % 4 == 0 else "en" for i in range(SEQUENCES)]
 
 

@@ -26,15 +26,27 @@ class DriftError(AssertionError):
         self.drift = result
 
 
-def contract_of_limits(limits: Mapping[str, float], train: str = "train", inf: str = "inf") -> Dict[str, Any]:
+def _attributes(slices: Any) -> List[str]:
+    """The names of attributes in any form of `slices`."""
+    if isinstance(slices, Mapping):
+        parts = [part for part in slices.values() if isinstance(part, Mapping)]
+        return sorted({name for part in parts for name in part} if parts else slices)
+    return sorted({name for part in slices or () for name in part})
+
+
+def contract_of_limits(limits: Mapping[str, float], train: str = "train", inf: str = "inf",
+                       slices: Any = None) -> Dict[str, Any]:
     """A contract that limits the mean of each figure over all sequences, and allows no NaN. `limits` has names of
-    docs/drift.md, "All metrics": ``{"tv": 0.02}``. Limits on slices take a contract of your own."""
+    docs/drift.md, "All metrics": ``{"tv": 0.02}``. `slices` are described; limits on them take a contract of your own."""
     means = [{"id": name.replace("_", "-"), "metric": name, "aggregate": "sequence_mean", "max": limit}
              for name, limit in limits.items()]
-    return {"apiVersion": "driftgate/v1", "kind": "KernelContract", "metadata": {"name": "limits"},
-            "kernels": {"train": {"ref": train}, "inf": {"ref": inf}},
-            "confidence": {"means": "approximate"},
-            "numerical": [{"id": "finite", "metric": "nonfinite", "aggregate": "sum", "max": 0}] + means}
+    made: Dict[str, Any] = {"apiVersion": "driftgate/v1", "kind": "KernelContract", "metadata": {"name": "limits"},
+                            "kernels": {"train": {"ref": train}, "inf": {"ref": inf}},
+                            "confidence": {"means": "approximate"},
+                            "numerical": [{"id": "finite", "metric": "nonfinite", "aggregate": "sum", "max": 0}] + means}
+    if _attributes(slices):
+        made["slices"] = {"dimensions": _attributes(slices)}
+    return made
 
 
 def assert_no_drift(train: Any, inf: Any, contract: Union[Contract, str, "os.PathLike[str]", Mapping[str, Any],
@@ -53,7 +65,7 @@ def assert_no_drift(train: Any, inf: Any, contract: Union[Contract, str, "os.Pat
                         "nothing to assert")
     if limits is not None:
         contract = contract_of_limits(limits, str(options.get("train_kernel", "train")),
-                                      str(options.get("inf_kernel", "inf")))
+                                      str(options.get("inf_kernel", "inf")), options.get("slices"))
     result = drift(train, inf, contract=contract, **options)
     for observe in observers:
         observe(result, name)

@@ -93,10 +93,9 @@ std::string heading(const DriftReport& report) {
   if (report.has_contract)
     out += chip(report.verdict) + " contract " + isolated(report.contract_name) + " · ";
   out +=
-      fmt::format("{} of {} · mean tv {} · mean kl_inf_train {} · measured on <bdi>{}</bdi></p>\n</header>\n",
-                  counted(t.rows, "row"), counted(t.sequences.size(), "sequence"),
-                  figure_text(least_mean(report.corpus, Metric::tv)),
-                  figure_text(least_mean(report.corpus, Metric::kl_inf_train)), markup_name(report.device));
+      fmt::format("{} of {} · {} · {} · measured on <bdi>{}</bdi></p>\n</header>\n", counted(t.rows, "row"),
+                  counted(t.sequences.size(), "sequence"), mean_text(report.corpus, Metric::tv),
+                  mean_text(report.corpus, Metric::kl_inf_train), markup_name(report.device));
   if (t.nonfinite_rows > 0) {
     out += fmt::format(
         "<p class=\"card bad\"><strong>{} of {} rows have NaN or infinite logits.</strong> Means over "
@@ -293,6 +292,7 @@ std::string bounds(const DriftReport& report) {
 
 std::string remarks(const DriftReport& report) {
   std::vector<std::string> items;
+  if (!report.table->partial.mode.empty()) items.emplace_back(kPartialNote);
   for (const std::string& warning : report.warnings) items.push_back("Warning: " + warning);
   for (const gpu::CaptureFinding& finding : report.table->partial.findings)
     items.push_back(finding.name + ": " + finding.text);

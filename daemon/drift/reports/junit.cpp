@@ -14,6 +14,8 @@ namespace {
 
 using schema::Verdict;
 
+constexpr std::size_t kVerdictsShown = 50;  // of one clause, the gravest first
+
 /// What one test case came to, in the words of JUnit.
 enum class Outcome : std::uint8_t { pass, failure, error, skipped };
 
@@ -60,11 +62,15 @@ std::string message_of(const DriftReport& report, const Finding& finding) {
 
 std::string text_of(const DriftReport& report, const Finding& finding) {
   std::string out;
+  std::size_t shown = 0;
   for (const schema::ClauseVerdict* v : finding.verdicts) {
+    if (shown++ == kVerdictsShown) break;
     out += fmt::format("{}{} on {}: {}\n", upper_text(v->verdict),
                        v->severity == schema::Severity::soft ? " (soft)" : "", place_text(v->where),
                        visible(v->message));
   }
+  if (finding.verdicts.size() > kVerdictsShown)
+    out += fmt::format("{} more slices are in the JSON\n", finding.verdicts.size() - kVerdictsShown);
   if (finding.gravest == Verdict::pass) return out;
   for (const Advice& item : places_of(report, finding)) out += fmt::format("{}: {}\n", item.label, item.text);
   for (const Advice& item : diagnosis_of(report)) out += fmt::format("{}: {}\n", item.label, item.text);
@@ -93,8 +99,7 @@ TestCase measurement(const DriftReport& report) {
   if (t.nonfinite_rows > 0) out.text += counted(t.nonfinite_rows, "row") + " with NaN or infinite logits\n";
   for (const schema::Metric metric :
        {schema::Metric::tv, schema::Metric::kl_inf_train, schema::Metric::top1_flip})
-    out.text += fmt::format("mean {} {}\n", schema::to_string(metric),
-                            figure_text(least_mean(report.corpus, metric)));
+    out.text += mean_text(report.corpus, metric) + "\n";
   for (const Advice& item : diagnosis_of(report)) out.text += fmt::format("{}: {}\n", item.label, item.text);
   for (const std::string& note : report.notes) out.text += "note: " + visible(note) + "\n";
   return out;

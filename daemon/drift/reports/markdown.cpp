@@ -86,10 +86,10 @@ std::string heading(const DriftReport& report) {
                              : std::string("## driftgate: drift without a contract\n\n");
   out += fmt::format("{} against {}", code(t.inf.kernel), code(t.train.kernel));
   if (report.has_contract) out += " under contract " + code(report.contract_name);
-  return out + fmt::format(": {} of {}. Mean tv {}, mean kl\\_inf\\_train {}.\n", counted(t.rows, "row"),
+  return out + fmt::format(": {} of {}; {}, {}.\n", counted(t.rows, "row"),
                            counted(t.sequences.size(), "sequence"),
-                           figure_text(least_mean(report.corpus, Metric::tv)),
-                           figure_text(least_mean(report.corpus, Metric::kl_inf_train)));
+                           prose(mean_text(report.corpus, Metric::tv)),
+                           prose(mean_text(report.corpus, Metric::kl_inf_train)));
 }
 
 std::string nonfinite(const DriftReport& report) {
@@ -211,6 +211,7 @@ std::string metrics(const DriftReport& report) {
 
 std::string remarks(const DriftReport& report) {
   std::string out;
+  if (!report.table->partial.mode.empty()) out += "- " + prose(kPartialNote) + "\n";
   for (const std::string& warning : report.warnings) out += "- warning: " + prose(warning) + "\n";
   for (const gpu::CaptureFinding& finding : report.table->partial.findings)
     out += fmt::format("- {}: {}\n", code(finding.name), prose(finding.text));

@@ -128,4 +128,11 @@ double least_mean(const gpu::Summary& summary, schema::Metric metric) {
                                        : found->mean_lower;
 }
 
+std::string mean_text(const gpu::Summary& summary, schema::Metric metric) {
+  const bool bounded =
+      std::ranges::find(summary.bounds, metric, &gpu::BoundSummary::metric) != summary.bounds.end();
+  return fmt::format("mean {} {}{}", schema::to_string(metric), bounded ? "at least " : "",
+                     figure_text(least_mean(summary, metric)));
+}
+
 }  // namespace driftgate::drift

@@ -13,6 +13,11 @@
 /// The words that all forms of a report share.
 namespace driftgate::drift {
 
+/// Beside figures of captures without whole distributions.
+inline constexpr std::string_view kPartialNote =
+    "These captures hold a part of each distribution: figures of rows, slices and means are lower bounds. "
+    "The JSON has "
+    "the upper bounds.";
 inline constexpr std::size_t kMaxNameBytes = 240, kMaxSentenceBytes = 2'000;
 
 /// Well-formed UTF-8 in which every character that takes no visible room is written as ⟨U+202E⟩: controls,
@@ -38,5 +43,8 @@ inline constexpr std::size_t kMaxNameBytes = 240, kMaxSentenceBytes = 2'000;
 
 /// The mean over tokens; its lower bound for a metric of which only bounds are known.
 [[nodiscard]] double least_mean(const gpu::Summary& summary, schema::Metric metric);
+
+/// "mean tv 0.01"; "mean tv at least 0.01" where only bounds are known.
+[[nodiscard]] std::string mean_text(const gpu::Summary& summary, schema::Metric metric);
 
 }  // namespace driftgate::drift

@@ -285,3 +285,24 @@ TEST_CASE("a report of nothing but rows that are not finite can be written in ev
   CHECK(has(drift::report_junit(report), "3 rows with NaN or infinite logits"));
   CHECK_FALSE(has(drift::report_html(report), "nan"));
 }
+
+TEST_CASE(
+    "of captures that hold a part of each distribution the lower bounds are shown, and their findings") {
+  Made made;
+  made.table.partial.mode = "realised";
+  made.table.partial.findings = {
+      {"rounded_to_bf16", "inf", false, 3, 40, "log-probabilities were rounded" + kMarkup}};
+  gpu::BoundSummary bound{};
+  bound.metric = schema::Metric::kl_inf_train;
+  bound.mean_lower = 0.125;
+  bound.mean_upper = std::numeric_limits<double>::infinity();
+  made.report.corpus.bounds = {bound};
+  CHECK(has(drift::report_markdown(made.report), "mean kl\\_inf\\_train at least 0.125."));
+  CHECK(has(drift::report_markdown(made.report),
+            "- `rounded_to_bf16`: log-probabilities were rounded&lt;script"));
+  CHECK(has(drift::report_html(made.report), "mean kl_inf_train at least 0.125"));
+  CHECK(has(drift::report_html(made.report), "are lower bounds"));
+  CHECK(has(drift::report_html(made.report), "rounded_to_bf16: log-probabilities were rounded&lt;script"));
+  CHECK(
+      has(drift::report_junit(made.report), "<skipped type=\"warning\" message=\"rounded_to_bf16: log-prob"));
+}
