@@ -1,9 +1,12 @@
 """Prometheus scrapes a real daemon during a promotion: its queries answer the figures of the API, alerts fire when they
 should, and every query of the dashboard is one that it understands over metrics that are there."""
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
+import time
 import urllib.parse
 
 from harness import ROOT, call, check, wait_for
@@ -161,8 +164,34 @@ def prometheus_sees_a_canary_and_its_rollback(world):
     dashboard_is_answered(world, prometheus)
 
 
+def a_router_that_hangs_holds_no_scrape_up(world):
+    """The pipeline then waits for the router's socket; what it told last is there, with its age."""
+    world.start_daemon()
+    world.install_incumbent()
+    pid = int(re.findall(r"router started .*pid=(\d+)", world.daemon.tail())[-1])
+    age = lambda: float(re.search(r"^driftgate_pipeline_seen_age_seconds (\S+)$", exposition(world), re.M)[1])
+    wait_for("a round of the pipeline", lambda: 0 <= age() < 1, PATIENCE_S)
+    longest = 0.0
+
+    def grows():
+        nonlocal longest
+        began = time.monotonic()
+        seen = age()
+        longest = max(longest, time.monotonic() - began)
+        return seen >= 1
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_for("the pipeline's age to grow", grows, PATIENCE_S)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    check(longest < 1, f"a scrape took {longest:.2f} s, as long as the pipeline hung")
+    wait_for("the pipeline to go on", lambda: age() < 1, PATIENCE_S)
+
+
 TESTS = [
     prometheus_sees_a_canary_and_its_rollback,
+    a_router_that_hangs_holds_no_scrape_up,
 ]
 
 if __name__ == "__main__":

@@ -28,13 +28,10 @@ Reply get_ready(Context& context, const Call&) {
   return json_response(ready ? 200 : 503, json{{"ready", ready}, {"checks", checks}}.dump());
 }
 
-/// Without credentials the figures name no model, as nothing else does that everybody may ask for.
+/// Everybody may ask; the figures name models only to those who may read about them.
 Reply get_metrics(Context& context, const Call& call) {
-  bool named = false;
-  if (call.request.header("authorization")) {
-    const auto who = TRY(authenticate(context.tokens, call.request, context.server.tls));
-    named = auth::require(who, Scope::viewer).has_value();
-  }
+  const auto who = authenticate(context.tokens, call.request, context.server.tls);
+  const bool named = who && auth::require(*who, Scope::viewer);
   const auto figures = context.service.figures();
   auto text = service_metrics(figures) + event_metrics(figures) + context.more_metrics();
   if (named) text += model_metrics(figures);
