@@ -55,8 +55,9 @@ endif()
 
 if(TARGET driftgate_shared)
   install(TARGETS driftgate_shared
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library)
-  install(FILES daemon/library/driftgate.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library
+    PUBLIC_HEADER DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+  install(FILES ${CMAKE_BINARY_DIR}/daemon/library/driftgate.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 endif()
 
 if(TARGET tinylm)
