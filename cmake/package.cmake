@@ -49,14 +49,17 @@ install(FILES configs/systemd/driftgate.service configs/systemd/driftgate.socket
 install(FILES configs/systemd/driftgate.sysusers RENAME driftgate.conf DESTINATION lib/sysusers.d COMPONENT service)
 install(FILES configs/systemd/driftgate.tmpfiles RENAME driftgate.conf DESTINATION lib/tmpfiles.d COMPONENT service)
 install(FILES configs/debian/driftgate.yaml DESTINATION etc/driftgate COMPONENT service)  # in the package: /etc
-if(EXISTS ${CMAKE_SOURCE_DIR}/configs/prometheus)
-  install(DIRECTORY configs/prometheus DESTINATION ${DRIFTGATE_SHARE} COMPONENT service)
-endif()
+foreach(folder prometheus grafana)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/configs/${folder})
+    install(DIRECTORY configs/${folder} DESTINATION ${DRIFTGATE_SHARE} COMPONENT service)
+  endif()
+endforeach()
 
 if(TARGET driftgate_shared)
   install(TARGETS driftgate_shared
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library)
-  install(FILES daemon/library/driftgate.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library
+    PUBLIC_HEADER DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+  install(FILES ${CMAKE_BINARY_DIR}/daemon/library/driftgate.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 endif()
 
 if(TARGET tinylm)

@@ -1,6 +1,6 @@
 """Runs a unit's command line in a root folder as systemd would, as far as one process can do without systemd: its user,
-no capabilities, no new privileges, the file system read-only but for its state folder, its filter of system calls and
-no memory that is writable and executable. What it does not do is named in docs/install.md."""
+no capabilities, no new privileges, the file system read-only but for its state folder, a /proc without other users, its
+filter of system calls and no memory that is writable and executable. What it does not do is named in docs/install.md."""
 import ctypes
 import os
 import subprocess
@@ -8,6 +8,7 @@ import subprocess
 ERRNO = lambda number: 0x00050000 | number  # SCMP_ACT_ERRNO
 ALLOW = 0x7FFF0000
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 38, 24
+MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 CLONE_NEWNS = 0x00020000
 PROT_WRITE, PROT_EXEC = 2, 4
@@ -75,7 +76,7 @@ class Sandbox:
         self.seccomp.seccomp_init.restype = ctypes.c_void_p
 
     def writable(self):
-        return [f"/var/lib/{name}" for name in self.service["StateDirectory"]] + ["/tmp", "/run", "/dev", "/proc"]
+        return [f"/var/lib/{name}" for name in self.service["StateDirectory"]] + ["/tmp", "/run", "/dev"]
 
     def checked(self, done, what):
         if done != 0:
@@ -91,6 +92,9 @@ class Sandbox:
         self.mount(self.root, self.root, MS_BIND | MS_REC)
         for path in self.writable():
             self.mount(self.root + path, self.root + path, MS_BIND | MS_REC)
+        hidden = f"hidepid={self.service['ProtectProc'][0]}".encode()  # of other users' processes
+        self.checked(self.libc.mount(b"proc", (self.root + "/proc").encode(), b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, hidden),
+                     "mount /proc")
         self.mount("none", self.root, MS_REMOUNT | MS_BIND | MS_RDONLY)  # this mount only: those bound above stay writable
         os.chroot(self.root)
         os.chdir("/")
