@@ -193,10 +193,10 @@ class Daemon:
                 raise SystemExit(f"waited in vain for {what}; the daemon's log ends with\n{log[-3000:]}")
             time.sleep(0.005)
 
-    def call(self, method, path, body=None, kind="application/json"):
+    def call(self, method, path, body=None, kind="application/json", token=True):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind} if self.token else {}
+            headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind} if self.token and token else {}
             data = json.dumps(body) if isinstance(body, dict) else body
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
@@ -211,7 +211,7 @@ class Daemon:
         return json.loads(answer)
 
     def metric(self, name):
-        text = self.call("GET", "/metrics")[1].decode()
+        text = self.call("GET", "/metrics", token=False)[1].decode()  # without figures by model
         found = re.search(rf"^{name} ([-0-9.e+]+)$", text, re.M)
         return float(found[1]) if found else float("nan")
 
@@ -299,7 +299,8 @@ def lists(daemon, program, folder, models):
             raise SystemExit(f"driftgate status: {done.returncode} {done.stderr.decode()}")
     return {"driftgate status": latency_ms(status), "GET /v1/status": latency_ms(lambda: pages(daemon, "/v1/status")),
             "GET /v1/models": latency_ms(lambda: pages(daemon, "/v1/models")),
-            "GET /v1/promotions": latency_ms(lambda: pages(daemon, "/v1/promotions"))}
+            "GET /v1/promotions": latency_ms(lambda: pages(daemon, "/v1/promotions")),
+            "GET /metrics": latency_ms(lambda: daemon.call("GET", "/metrics"))}
 
 
 def install(daemon, engines, models, digest):
@@ -386,6 +387,8 @@ def measure(args, folder, stack):
                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     result["live_canaries"] = over_windows(daemon, router, args.windows)
     result["rss_mb"] = {"daemon": round(rss_mb(daemon.process.pid), 1), "router": round(rss_mb(router), 1)}
+    scraped = daemon.call("GET", "/metrics")[1]
+    result["metrics"] = {"kb": round(len(scraped) / 1024), "series": sum(line[:1] != b"#" for line in scraped.splitlines())}
     result["latency_ms"] = lists(daemon, args.driftgate, folder, args.models)
     counts = None
     while told.poll():
@@ -415,7 +418,7 @@ def table(result):
         rows += [(f"{window}, {result['guards']} guards without traffic: daemon's processor time, ms", "", guards["daemon_cpu_ms"]),
                  ("its commits", "", guards["commits"])]
     for name, times in result["latency_ms"].items():
-        pages_of = "" if name.startswith("drift") else ", all pages"
+        pages_of = "" if name.startswith("drift") or name.endswith("metrics") else ", all pages"
         rows.append((f"`{name}`{pages_of}, ms", "≤ 100" if "status" in name else "", "{median} ({min} to {max})".format(**times)))
     return "\n".join(["| what | goal | measured |", "| --- | --- | --- |", *(f"| {a} | {b} | {c} |" for a, b, c in rows)])
 

@@ -20,20 +20,22 @@ Result<void> BatchedDrift::check_shape(const Capture& train, const Capture& inf)
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
   }
   if (is_partial(train.mode())) {
-    return schema::fail(ErrorCode::unsupported, train.name() + ": batches of partly known distributions are not measured");
+    return schema::fail(ErrorCode::unsupported,
+                        train.name() + ": batches of partly known distributions are not measured");
   }
   const Shape shape{train.mode(),
                     train.vocabulary(),
                     train.columns(),
                     train.segments().front().dtype,
                     inf.segments().front().dtype,
-                    train.head().get(),
-                    inf.head().get(),
+                    train.head(),
+                    inf.head(),
                     train.has_tokens()};
   if (shape_ && shape != *shape_) {
     return schema::fail(ErrorCode::not_comparable,
-                        train.name() + ": the batch does not match the ones before it, which have another mode, "
-                                       "vocabulary, width, type or head, or differ in whether there are tokens");
+                        train.name() +
+                            ": the batch does not match the ones before it, which have another mode, "
+                            "vocabulary, width, type or head, or differ in whether there are tokens");
   }
   if (!shape_) {
     empty_ = empty_table(train, inf, options_);
@@ -42,12 +44,14 @@ Result<void> BatchedDrift::check_shape(const Capture& train, const Capture& inf)
   return {};
 }
 
-Result<std::uint64_t> BatchedDrift::measure_rows(const Capture& train, const Capture& inf, const Progress& progress) {
+Result<std::uint64_t> BatchedDrift::measure_rows(const Capture& train, const Capture& inf,
+                                                 const Progress& progress) {
   std::unique_ptr<RowSource> source;
   if (train.mode() == CaptureMode::full && !backend_) {
     const std::uint32_t threads =
         options_.threads == 0 ? std::max(1U, std::thread::hardware_concurrency()) : options_.threads;
-    auto backend = TRY(Backend::open(options_.device, threads, options_.top_k, kCudaLibrary, options_.metrics));
+    auto backend =
+        TRY(Backend::open(options_.device, threads, options_.top_k, kCudaLibrary, options_.metrics));
     backend_ = std::move(backend);
   }
   if (train.mode() == CaptureMode::full) {
@@ -101,8 +105,8 @@ Result<void> BatchedDrift::add(const Capture& train, const Capture& inf, const P
   return {};
 }
 
-Result<MeasurementTable> BatchedDrift::table(const Corpus* corpus,
-                                             const std::optional<std::vector<SliceAttributes>>& slices) const {
+Result<MeasurementTable> BatchedDrift::table(
+    const Corpus* corpus, const std::optional<std::vector<SliceAttributes>>& slices) const {
   Accumulator accumulator(*empty_, sequences_);
   if (corpus != nullptr) {
     TRY(attach_corpus(*corpus, accumulator.infos()));

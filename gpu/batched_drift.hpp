@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,24 +16,26 @@
 
 namespace driftgate::gpu {
 
-/// Measures captures of whole distributions (modes full and hidden) that come in batches of rows, which follow each
-/// other. The table of all rows is that of one `measure_with_bits` over them, to the bit: the figures of each row
-/// are kept, and no logits. Sequences may go on over several batches. One thread at a time.
+/// Measures captures of whole distributions (modes full and hidden) that come in batches of rows, which
+/// follow each other. The table of all rows is that of one `measure_with_bits` over them, to the bit: the
+/// figures of each row are kept, and no logits. Sequences may go on over several batches. One thread at a
+/// time.
 class BatchedDrift {
  public:
   /// `wanted`: as for measure_with_bits. Slices of `options` are those of `table`.
   BatchedDrift(MeasureOptions options, const std::vector<std::string>& wanted)
       : options_(std::move(options)), bits_(wanted) {}
 
-  /// Measures the next rows; adds nothing where it fails. The positions are those of `train`, as are the sequences and
-  /// tokens. Errors: those of `measure`; not_comparable for a batch of another mode, vocabulary, width, dtype or
-  /// head than the first, or with tokens where that has none.
-  [[nodiscard]] schema::Result<void> add(const Capture& train, const Capture& inf, const Progress& progress = {});
+  /// Measures the next rows; adds nothing where it fails. The positions are those of `train`, as are the
+  /// sequences and tokens. Errors: those of `measure`; not_comparable for a batch of another mode,
+  /// vocabulary, width, dtype or head than the first, or with tokens where that has none.
+  [[nodiscard]] schema::Result<void> add(const Capture& train, const Capture& inf,
+                                         const Progress& progress = {});
   [[nodiscard]] std::uint64_t rows() const { return figures_.size(); }
   /// The figures of all rows.
   [[nodiscard]] const std::vector<driftgate_row>& figures() const { return figures_; }
-  /// The table of all rows so far. Precondition: rows() > 0. Errors: not_comparable for a sequence that the corpus
-  /// does not contain.
+  /// The table of all rows so far. Precondition: rows() > 0. Errors: not_comparable for a sequence that the
+  /// corpus does not contain.
   [[nodiscard]] schema::Result<MeasurementTable> table(
       const Corpus* corpus, const std::optional<std::vector<SliceAttributes>>& slices) const;
 
@@ -42,13 +45,13 @@ class BatchedDrift {
     CaptureMode mode{};
     std::uint32_t vocabulary = 0, columns = 0;
     DType train{}, inf{};
-    const fused::LmHead* train_head = nullptr;
-    const fused::LmHead* inf_head = nullptr;
+    std::shared_ptr<const fused::LmHead> train_head{}, inf_head{};
     bool tokens = false;
     bool operator==(const Shape&) const = default;
   };
   schema::Result<void> check_shape(const Capture& train, const Capture& inf);
-  schema::Result<std::uint64_t> measure_rows(const Capture& train, const Capture& inf, const Progress& progress);
+  schema::Result<std::uint64_t> measure_rows(const Capture& train, const Capture& inf,
+                                             const Progress& progress);
   void keep_columns(const Capture& train);
 
   MeasureOptions options_;

@@ -36,7 +36,8 @@ class Rows {
   template <typename Base, typename Distance>
   Rows(const Capture& capture, Base base, Distance distance) {
     for (const CaptureSegment& segment : capture.segments()) {
-      pieces_.push_back({segment.first_row + segment.rows, segment.first_row, base(segment), distance(segment)});
+      pieces_.push_back(
+          {segment.first_row + segment.rows, segment.first_row, base(segment), distance(segment)});
     }
   }
   Rows(const std::byte* first, std::uint64_t row_bytes) {
@@ -239,8 +240,9 @@ Result<void> BitComparison::add(const Capture& train, const Capture& inf) {
                 : part.what == "logprobs" ? plan_logprobs(train, inf)
                                           : plan_tokens(train, inf);
     if (part.what == "logits" && (train.on_device() || inf.on_device())) {
-      return schema::fail(schema::ErrorCode::unsupported,
-                          "the contract compares the bits of logits, which is done on the CPU: give them in its memory");
+      return schema::fail(
+          schema::ErrorCode::unsupported,
+          "the contract compares the bits of logits, which is done on the CPU: give them in its memory");
     }
     if (part.refused.empty()) part.refused = plan.refused;
     if (!part.refused.empty()) continue;

@@ -28,17 +28,17 @@ struct BitDifference {
 };
 
 /// Compares rows of two captures bit by bit, row by row, part after part, for each name in `wanted`. "logits"
-/// compares full logits; "logprobs" compares the tensor `logprobs` and the ids and log-probabilities of lists, where
-/// both captures hold them; "tokens" compares `token_ids`. Values are compared as bits, not as numbers: −0 and 0
-/// differ, as do NaNs with different payloads; NaNs with equal bits are equal.
+/// compares full logits; "logprobs" compares the tensor `logprobs` and the ids and log-probabilities of
+/// lists, where both captures hold them; "tokens" compares `token_ids`. Values are compared as bits, not as
+/// numbers: −0 and 0 differ, as do NaNs with different payloads; NaNs with equal bits are equal.
 class BitComparison {
  public:
   explicit BitComparison(const std::vector<std::string>& wanted);
   /// Compares the next rows. Errors: those of Capture::check_unchanged; unsupported for logits on a device.
   [[nodiscard]] schema::Result<void> add(const Capture& train, const Capture& inf);
-  /// Adds one finding for each name to `table`: `count` of `of` rows differ, and `text` names the first, with its
-  /// sequence, its position, the first element that differs and both bit patterns. Where the captures do not hold
-  /// the data, or hold it in different types, `of` is 0 and `text` gives the reason.
+  /// Adds one finding for each name to `table`: `count` of `of` rows differ, and `text` names the first, with
+  /// its sequence, its position, the first element that differs and both bit patterns. Where the captures do
+  /// not hold the data, or hold it in different types, `of` is 0 and `text` gives the reason.
   void finish(MeasurementTable& table) const;
 
  private:

@@ -58,8 +58,9 @@ Result<void> check_reachable(const Capture& train, const Capture& inf, const std
   for (const Capture* capture : {&train, &inf}) {
     if (capture->on_device() && device == "cpu") {
       return schema::fail(ErrorCode::invalid_argument,
-                          capture->name() + ": the rows are in the memory of a device, which the cpu cannot read; "
-                                            "measure them on that device");
+                          capture->name() +
+                              ": the rows are in the memory of a device, which the cpu cannot read; "
+                              "measure them on that device");
     }
   }
   return {};

@@ -37,6 +37,7 @@ class RowSource {
                                                    const std::string& device);
 /// The row source for captures of full logits on a backend that is open. The captures must outlive it; the
 /// backend's engine is shared, for one thread at a time.
-[[nodiscard]] std::unique_ptr<RowSource> logit_rows(const Capture& train, const Capture& inf, Backend backend);
+[[nodiscard]] std::unique_ptr<RowSource> logit_rows(const Capture& train, const Capture& inf,
+                                                    Backend backend);
 
 }  // namespace driftgate::gpu

@@ -14,7 +14,7 @@ KINDS = set("""contract_registered kernel_registered engine_registered model_boo
   job_finished verdict_reached route_desired route_applied escalation_decided approval_given waiver_given hold_set hold_lifted
   schedule_fired schedule_skipped schedule_set schedule_deleted token_granted token_revoked evidence_read evidence_redacted
   daemon_started clock_stepped block_set block_lifted key_rotated epoch_changed router_replaced breaker_changed
-  guard_armed guard_alarmed guard_decided guard_ended""".split())
+  guard_armed guard_alarmed guard_decided guard_ended recipe_set recipe_deleted""".split())
 ENTRY = {"actor": str, "body": dict, "kind": str, "seq": int, "subject": dict, "time_us": int, "v": int}
 SUBJECT = {"attempt": int, "prior": int, "model": str, "promotion": str, "stage": str, "checkpoint": str, "contract": str}
 SHAPES = {  # of each line: its members and their types

@@ -9,14 +9,15 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/api/streams/event_board.hpp"
 #include "daemon/api/ports.hpp"
+#include "daemon/api/streams/event_board.hpp"
 #include "daemon/auth/principal.hpp"
 #include "daemon/evidence/backup.hpp"
 #include "daemon/net/request.hpp"
 #include "daemon/net/response.hpp"
 #include "daemon/notify/desk.hpp"
 #include "daemon/pipeline/read/insight.hpp"
+#include "daemon/pipeline/requests/recipe_admin.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "daemon/web/site.hpp"
@@ -54,6 +55,7 @@ struct Context {
   /// Makes a backup of this name; it may take minutes. Empty: none can be made.
   std::function<schema::Result<evidence::Backup>(const std::string& name)> backup{};
   pipeline::ScheduleAdmin* schedules = nullptr;  ///< never null when requests are answered
+  pipeline::RecipeAdmin* recipes = nullptr;      ///< never null when requests are answered
   /// Destroys what a promotion keeps of single requests; see daemon/pipeline/people/redact.hpp.
   std::function<schema::Result<void>(const std::string& actor, const std::string& promotion,
                                      const std::string& reason)>

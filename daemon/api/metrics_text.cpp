@@ -1,12 +1,40 @@
 #include "daemon/api/metrics_text.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+
+#include "schema/utf8.hpp"
 
 namespace driftgate::api {
 
+namespace {
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  return fmt::format("{}", value);
+}
+
+}  // namespace
+
 void append_metric(std::string& out, std::string_view name, std::string_view labels, double value) {
-  out += labels.empty() ? fmt::format("{} {}\n", name, value)
-                        : fmt::format("{}{{{}}} {}\n", name, labels, value);
+  fmt::format_to(std::back_inserter(out), "{}{}{}{} {}\n", name, labels.empty() ? "" : "{", labels,
+                 labels.empty() ? "" : "}", number_text(value));
+}
+
+std::string label(std::string_view name, std::string_view value) {
+  std::string text = fmt::format("{}=\"", name);
+  for (const char c : schema::utf8_text(value, kMaxLabelBytes)) {
+    if (c == '\n') {
+      text += "\\n";
+      continue;
+    }
+    if (c == '\\' || c == '"') text += '\\';
+    text += c;
+  }
+  return text + '"';
 }
 
 void append_metric_head(std::string& out, std::string_view name, std::string_view type,

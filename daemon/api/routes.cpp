@@ -11,6 +11,7 @@ std::vector<Route> make_routes() {
   add_registry_routes(list);
   add_contract_text_routes(list);
   add_ladder_routes(list);
+  add_recipe_routes(list);
   add_promotion_routes(list);
   add_series_routes(list);
   add_job_routes(list);

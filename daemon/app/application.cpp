@@ -111,6 +111,16 @@ Result<void> Application::Parts::open_webhooks() {
   return {};
 }
 
+Result<void> Application::Parts::open_traces() {
+  const auto to = trace_settings(settings);
+  if (to.endpoint.empty()) return {};
+  notify::TraceOptions options;
+  options.resource = {kVersion, settings.evidence_origin};
+  options.now_us = base::wall_clock_us;
+  options.log = write_log;
+  return keep(traces, notify::TraceSender::start(*store, to, std::move(options)));
+}
+
 Result<void> Application::Parts::start_pipeline() {
   std::vector<notify::Subscriber> subscribers;
   for (const auto& endpoint : webhook_settings(settings))
@@ -119,6 +129,8 @@ Result<void> Application::Parts::start_pipeline() {
       *store, now_us, [this](const std::string& actor, const pipeline::PromotionRequest& request) {
         return pipeline->try_request(actor, request);
       });
+  recipes = pipeline::stored_recipes(
+      *store, now_us, [this](const std::string& document) { return pipeline->try_recipe(document); });
   insight = pipeline::stored_insight(*store);
   pipeline = pipeline::Pipeline::create({.settings = pipeline_settings(settings, kVersion),
                                          .store = *store,
@@ -149,9 +161,10 @@ Result<void> Application::Parts::serve_api() {
   options.log = [this](std::string_view message) { log.warn(message); };
   TRY(keep(server, net::Server::start(std::move(options), *api)));
   streams = server.get();
-  subscription = pipeline->subscribe([this](const pipeline::Event&) {
+  subscription = pipeline->subscribe([this](const pipeline::Event& event) {
     server->wake_streams();
     sender->wake();
+    if (traces) traces->note(event.kind, event.promotion);
   });
   ticker = std::make_unique<Ticker>(kProgressInterval, [this] {
     server->wake_streams();
@@ -178,6 +191,7 @@ void Application::Parts::stop() {
   pipeline.reset();
   record_check.reset();
   webhooks.reset();
+  traces.reset();
   sender.reset();
   runner.reset();
   driver.reset();
@@ -199,9 +213,10 @@ void Application::hand_over_router() {
 Result<std::unique_ptr<Application>> Application::start(const Settings& settings) {
   std::unique_ptr<Application> application(new Application(std::make_unique<Parts>(settings)));
   Parts& parts = *application->parts_;
-  for (const auto step : {&Parts::open_store, &Parts::open_log, &Parts::admit_people, &Parts::find_router,
-                          &Parts::open_jobs, &Parts::open_webhooks, &Parts::start_pipeline,
-                          &Parts::check_entries, &Parts::serve_api, &Parts::announce}) {
+  for (const auto step :
+       {&Parts::open_store, &Parts::open_log, &Parts::admit_people, &Parts::find_router, &Parts::open_jobs,
+        &Parts::open_webhooks, &Parts::open_traces, &Parts::start_pipeline, &Parts::check_entries,
+        &Parts::serve_api, &Parts::announce}) {
     TRY((parts.*step)());
   }
   return application;

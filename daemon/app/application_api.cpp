@@ -16,11 +16,7 @@ api::Context Application::Parts::api_context() {
           .idempotency = *idempotency,
           .now_us = now_us,
           .ready = [this] { return readiness(); },
-          .more_metrics =
-              [this] {
-                return store_metrics(store->stats(), heads->published_size()) +
-                       check_metrics(record_check->progress()) + router_metrics(keeper->figures());
-              },
+          .more_metrics = [this] { return metrics(); },
           .log =
               [this](const api::AccessRecord& record) {
                 log.debug(fmt::format("{} {} status={} principal={} from={} us={}", record.method,
@@ -32,6 +28,7 @@ api::Context Application::Parts::api_context() {
           .webhooks = webhooks.get(),
           .backup = [this](const std::string& name) { return backups->make(name); },
           .schedules = schedules.get(),
+          .recipes = recipes.get(),
           .redact =
               [this](const std::string& actor, const std::string& promotion, const std::string& reason) {
                 return pipeline::redact_promotion(*store, actor, promotion, reason, now_us());
@@ -41,6 +38,17 @@ api::Context Application::Parts::api_context() {
           .settings = [this] { return settings_json(settings); },
           .site = &site,
           .insight = insight.get()};
+}
+
+std::string Application::Parts::metrics() {
+  // The published head first: it is never ahead of a size that is read after it.
+  const auto published = heads->published_size();
+  const auto size = store->read([](store::Reader& reader) { return evidence::tree_size(reader); });
+  return store_metrics(store->stats(), size.value_or(0), published) +
+         check_metrics(record_check->progress()) + router_metrics(keeper->figures()) +
+         disk_metrics(data_dir_of(settings), backup_dir_of(settings)) +
+         webhook_metrics(*store, webhook_settings(settings)) +
+         trace_metrics(traces ? traces->figures() : notify::TraceFigures{});
 }
 
 std::vector<api::ReadyCheck> Application::Parts::readiness() {

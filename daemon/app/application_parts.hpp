@@ -13,7 +13,7 @@
 #include "daemon/app/application.hpp"
 #include "daemon/app/backups.hpp"
 #include "daemon/app/logging.hpp"
-#include "daemon/app/router_keeper.hpp"
+#include "daemon/app/keeper/router_keeper.hpp"
 #include "daemon/app/ticker.hpp"
 #include "daemon/base/clock.hpp"
 #include "daemon/evidence/log/log.hpp"
@@ -22,6 +22,7 @@
 #include "daemon/net/server.hpp"
 #include "daemon/notify/desk.hpp"
 #include "daemon/notify/sender.hpp"
+#include "daemon/notify/traces/trace_sender.hpp"
 #include "daemon/pipeline/pipeline.hpp"
 #include "daemon/pipeline/read/insight.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
@@ -52,7 +53,9 @@ struct Application::Parts {
   std::unique_ptr<route::RouterDriver> driver;        ///< tells the router its routes and reads them back
   std::unique_ptr<jobs::JobRunner> runner;            ///< runs jobs here or on Slurm, adopts living ones
   std::unique_ptr<notify::Sender> sender;             ///< delivers the outbox to webhooks
+  std::unique_ptr<notify::TraceSender> traces;        ///< sends traces to a collector; null: there is none
   std::unique_ptr<notify::Desk> webhooks;             ///< shows operators the endpoints
+  std::unique_ptr<pipeline::RecipeAdmin> recipes;
   std::unique_ptr<pipeline::ScheduleAdmin> schedules;  ///< what is promoted at which times
   std::unique_ptr<pipeline::Insight> insight;          ///< what plots and explanations are made of
   std::unique_ptr<pipeline::Pipeline> pipeline;       ///< decides promotions; all that follows serves it
@@ -76,6 +79,7 @@ struct Application::Parts {
   schema::Result<void> find_router();
   schema::Result<void> open_jobs();
   schema::Result<void> open_webhooks();
+  schema::Result<void> open_traces();
   schema::Result<void> start_pipeline();
   schema::Result<void> check_entries();
   schema::Result<void> serve_api();
@@ -85,6 +89,8 @@ struct Application::Parts {
 
   [[nodiscard]] api::Context api_context();
   [[nodiscard]] std::vector<api::ReadyCheck> readiness();
+  /// What /metrics has beside the pipeline's figures.
+  [[nodiscard]] std::string metrics();
 };
 
 }  // namespace driftgate::app

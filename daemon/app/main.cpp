@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <span>
@@ -9,6 +10,8 @@
 
 #include "daemon/api/openapi.hpp"
 #include "daemon/app/application.hpp"
+#include "daemon/app/check_start.hpp"
+#include "daemon/app/deployment.hpp"
 #include "daemon/app/drain_command.hpp"
 #include "daemon/app/haproxy_command.hpp"
 #include "daemon/app/offline_commands.hpp"
@@ -17,6 +20,7 @@
 #include "daemon/cli/command_line.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/jobs/worker.hpp"
+#include "daemon/route/control/launcher.hpp"
 #include "daemon/route/control/router_driver.hpp"
 #include "daemon/route/worker/router.hpp"
 
@@ -37,12 +41,13 @@ int serve(const cli::ServeArgs& args) {
   auto settings = app::load_settings(args.config, args.data_dir);
   if (!settings) return cli::report(settings.error());
   if (!args.listen.empty()) settings->listen = args.listen;
-  return app::serve(*settings);
+  return args.check ? app::check_start(*settings) : app::serve(*settings);
 }
 
 /// `driftgate router …`: a process of its own, started by the daemon.
 int router(std::span<const std::string> words) {
   raise_descriptor_limit();
+  if (words.size() == 1 && words[0] == "--launched") return route::become_launched_router();
   const auto options = route::parse_router_arguments(words);
   if (options) return route::run_router(*options);
   cli::report(options.error());
@@ -82,11 +87,16 @@ int run(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   const std::string chosen = words.empty() ? "" : words[0];
   const auto arguments = std::span(words).subspan(words.empty() ? 0 : 1);
-  if (chosen == "router") return router(arguments);
-  if (chosen == "router-stop") return stop_router(arguments);
-  if (chosen == "drain") return app::drain_command(arguments);
-  if (chosen == "worker") return worker(arguments);
-  if (chosen == "haproxy") return haproxy(arguments);
+  // Asked for help, they are described by the command line as all others.
+  const bool helps = std::ranges::any_of(
+      arguments, [](const std::string& word) { return word == "--help" || word == "-h"; });
+  if (!helps) {
+    if (chosen == "router") return router(arguments);
+    if (chosen == "router-stop") return stop_router(arguments);
+    if (chosen == "drain") return app::drain_command(arguments);
+    if (chosen == "worker") return worker(arguments);
+    if (chosen == "haproxy") return haproxy(arguments);
+  }
   cli::Hooks hooks;
   hooks.serve = serve;
   hooks.settings = [](bool markdown) {
@@ -97,6 +107,7 @@ int run(int argc, char** argv) {
   hooks.key = app::key_command;
   hooks.verify_folder = app::verify_folder_command;
   hooks.recover = app::recover_command;
+  hooks.deployment = app::deployment_of;
   hooks.openapi = [] {
     fmt::print("{}", api::openapi_document());
     return cli::kExitOk;

@@ -1,12 +1,97 @@
 #include "daemon/app/metrics.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
 
 #include "daemon/api/metrics_text.hpp"
+#include "daemon/evidence/backup.hpp"
+#include "daemon/store/outbox.hpp"
 
 namespace driftgate::app {
 
-std::string store_metrics(const store::Store::Stats& stats, std::uint64_t published_size) {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxBackups = 10'000;  // that are looked at
+
+/// The time of the newest head in a backup, which is written last; 0 without a backup.
+double newest_backup_s(const fs::path& folder) {
+  std::int64_t newest = 0;
+  std::error_code error;
+  int looked = 0;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end && looked < kMaxBackups;
+       entry.increment(error), ++looked) {
+    struct stat status {};
+    if (::stat((entry->path() / evidence::kBackupHead).c_str(), &status) == 0)
+      newest = std::max<std::int64_t>(newest, status.st_mtime);
+  }
+  return static_cast<double>(newest);
+}
+
+}  // namespace
+
+std::string disk_metrics(const fs::path& data_dir, const fs::path& backups) {
+  std::string out;
+  std::error_code error;
+  const auto space = fs::space(data_dir, error);
+  if (!error) {
+    api::append_single(out, "driftgate_data_dir_free_bytes", "gauge",
+                       "Free bytes of the data folder's file system.", static_cast<double>(space.available));
+    api::append_single(out, "driftgate_data_dir_size_bytes", "gauge", "Size of that file system.",
+                       static_cast<double>(space.capacity));
+  }
+  api::append_single(out, "driftgate_backup_timestamp_seconds", "gauge",
+                     "When the newest backup in the backup folder was finished; 0 without one.",
+                     newest_backup_s(backups));
+  return out;
+}
+
+std::string webhook_metrics(store::Store& store, const std::vector<notify::EndpointSettings>& endpoints) {
+  std::string disabled;
+  std::string waiting;
+  api::append_metric_head(disabled, "driftgate_webhook_disabled", "gauge",
+                          "1 while nothing is sent to the endpoint, since it answered 410.");
+  api::append_metric_head(waiting, "driftgate_webhook_messages", "gauge",
+                          "Messages to the endpoint that are kept, by what became of them.");
+  for (const auto& endpoint : endpoints) {
+    (void)store.read([&](store::Reader& reader) -> schema::Result<void> {
+      const auto known = TRY(store::find_webhook(reader, endpoint.name));
+      const auto counts = TRY(store::count_outbox(reader, endpoint.name));
+      const auto name = api::label("webhook", endpoint.name);
+      api::append_metric(disabled, "driftgate_webhook_disabled", name, known && known->disabled_us ? 1 : 0);
+      for (const auto& [state, count] : {std::pair{"pending", counts.pending},
+                                         {"delivered", counts.delivered},
+                                         {"failed", counts.failed},
+                                         {"dropped", counts.dropped}})
+        api::append_metric(waiting, "driftgate_webhook_messages", fmt::format("{},state=\"{}\"", name, state),
+                           static_cast<double>(count));
+      return {};
+    });
+  }
+  return disabled + waiting;
+}
+
+std::string trace_metrics(const notify::TraceFigures& figures) {
+  constexpr std::string_view kSent = "driftgate_otlp_sent_total";
+  std::string out;
+  api::append_metric_head(out, kSent, "counter", "Spans and events that the collector took.");
+  api::append_metric(out, kSent, "signal=\"spans\"", static_cast<double>(figures.spans));
+  api::append_metric(out, kSent, "signal=\"events\"", static_cast<double>(figures.events));
+  api::append_single(out, "driftgate_otlp_dropped_total", "counter",
+                     "Spans and events that no collector took in time.",
+                     static_cast<double>(figures.dropped));
+  api::append_single(out, "driftgate_otlp_queue", "gauge", "Promotions of which something is to be sent.",
+                     static_cast<double>(figures.waiting));
+  return out;
+}
+
+std::string store_metrics(const store::Store::Stats& stats, std::uint64_t size,
+                          std::uint64_t published_size) {
   std::string out;
   const auto add = [&out](std::string_view name, std::string_view type, std::string_view help,
                           std::uint64_t value) {
@@ -19,6 +104,7 @@ std::string store_metrics(const store::Store::Stats& stats, std::uint64_t publis
   add("driftgate_store_checkpoints_total", "counter", "WAL checkpoints since the start.", stats.checkpoints);
   add("driftgate_store_queue", "gauge", "Writes that wait.", stats.queued);
   add("driftgate_store_wal_bytes", "gauge", "Size of the WAL after the last COMMIT.", stats.wal_bytes);
+  add("driftgate_log_entries", "gauge", "Entries of the log.", size);
   add("driftgate_log_published_entries", "gauge", "Entries under the newest published head.", published_size);
   return out;
 }

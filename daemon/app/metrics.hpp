@@ -1,17 +1,31 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "daemon/api/call.hpp"
-#include "daemon/app/router_keeper.hpp"
+#include "daemon/app/keeper/router_keeper.hpp"
 #include "daemon/evidence/verify/background_check.hpp"
+#include "daemon/notify/sender.hpp"
+#include "daemon/notify/traces/trace_sender.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::app {
 
-/// Figures of the store and the log in the Prometheus text format.
-[[nodiscard]] std::string store_metrics(const store::Store::Stats& stats, std::uint64_t published_size);
+/// Figures of the store and the log in the Prometheus text format; `size` is the log's, 0 where it cannot be
+/// read.
+[[nodiscard]] std::string store_metrics(const store::Store::Stats& stats, std::uint64_t size,
+                                        std::uint64_t published_size);
+/// Room on the data folder's file system, and when the newest backup below `backups` was finished.
+[[nodiscard]] std::string disk_metrics(const std::filesystem::path& data_dir,
+                                       const std::filesystem::path& backups);
+/// What has become of traces; zeros where none are sent.
+[[nodiscard]] std::string trace_metrics(const notify::TraceFigures& figures);
+/// Messages that wait, and whether the endpoint is disabled, for each of these webhooks.
+[[nodiscard]] std::string webhook_metrics(store::Store& store,
+                                          const std::vector<notify::EndpointSettings>& endpoints);
 /// How often the router was replaced, and what went with it.
 [[nodiscard]] std::string router_metrics(const RouterKeeper::Figures& figures);
 

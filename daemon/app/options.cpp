@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "daemon/base/clock.hpp"
 #include "daemon/base/read_file.hpp"
@@ -129,6 +130,8 @@ route::SpawnOptions router_options(const Settings& settings) {
   const fs::path data = data_dir_of(settings);
   route::SpawnOptions options;
   options.log_path = data / "router.log";
+  // Said by who starts the daemon, as LISTEN_FDS is: it belongs to the service and not to the settings.
+  if (const char* const launcher = std::getenv("DRIFTGATE_ROUTER_LAUNCHER")) options.launcher = launcher;
   options.router.listen = settings.router_listen;
   options.router.port_file =
       settings.router_port_file.empty() ? "" : fs::absolute(expand_home(settings.router_port_file)).string();
@@ -244,6 +247,14 @@ std::vector<notify::EndpointSettings> webhook_settings(const Settings& settings)
 
 net::OutgoingPolicy webhook_policy(const Settings& settings) {
   return {settings.webhooks_allowed_hosts, settings.webhooks_public_hosts, "webhooks"};
+}
+
+notify::TraceSettings trace_settings(const Settings& settings) {
+  const auto path = [](const std::string& file) {
+    return file.empty() ? file : fs::absolute(expand_home(file)).string();
+  };
+  return {settings.otlp_endpoint,
+          {path(settings.otlp_key_file), settings.otlp_key_header, path(settings.otlp_ca_file)}};
 }
 
 evidence::HeadOptions head_options(const Settings& settings) {

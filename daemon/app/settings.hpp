@@ -146,6 +146,11 @@ struct Settings {
   std::map<std::string, WebhookSetting> webhooks_endpoints;
   std::vector<std::string> webhooks_allowed_hosts;
   bool webhooks_public_hosts = true;
+
+  std::string otlp_endpoint;
+  std::string otlp_key_file;
+  std::string otlp_key_header;
+  std::string otlp_ca_file;
 };
 
 /// One setting: a key "section.name" or "name", where it goes, and what the reference says.

@@ -314,6 +314,17 @@ const SettingSpec kSpecs[] = {
      "Hosts that webhooks may be on, whatever address they resolve to; needed for internal ones."},
     {"webhooks.public_hosts", &S::webhooks_public_hosts, "", 0, 0,
      "Also allow every host with a public address."},
+
+    {"otlp.endpoint", &S::otlp_endpoint, "", 0, 0,
+     "URL of an OpenTelemetry collector that gets traces of promotions by OTLP/HTTP with JSON, such as "
+     "https://collector.example.org:4318; /v1/traces and /v1/logs are added. Empty: none are sent. See "
+     "docs/monitoring.md."},
+    {"otlp.key_file", &S::otlp_key_file, "", 0, 0,
+     "File with the collector's key, readable by its owner alone; empty: it asks for none."},
+    {"otlp.key_header", &S::otlp_key_header, "", 0, 0,
+     "Header that is the key; empty: \"Authorization: Bearer KEY\"."},
+    {"otlp.ca_file", &S::otlp_ca_file, "", 0, 0,
+     "CAs (PEM) to trust for the collector under https; empty: the system's."},
 };
 
 }  // namespace

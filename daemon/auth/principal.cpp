@@ -74,9 +74,11 @@ Result<Scopes> parse_scopes(std::string_view text) {
 
 Result<void> require(const Principal& principal, Scope scope) {
   if (allows(principal.scopes, scope)) return {};
-  return schema::fail(ErrorCode::forbidden,
-                      fmt::format("this needs the scope '{}'; the token of '{}' has: {}", to_string(scope),
-                                  principal.name, principal.scopes.text()));
+  return schema::fail(
+      ErrorCode::forbidden,
+      fmt::format("this needs the scope '{}'; the token of '{}' has: {}. Use a token that has it "
+                  "(--token-file), or ask an admin for one: driftgate token issue --scope {}",
+                  to_string(scope), principal.name, principal.scopes.text(), to_string(scope)));
 }
 
 }  // namespace driftgate::auth

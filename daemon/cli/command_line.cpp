@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "daemon/cli/command_parts.hpp"
+#include "daemon/cli/command_table.hpp"
 
 namespace driftgate::cli {
 
@@ -22,6 +23,7 @@ CommandLine::CommandLine(const Hooks& hooks) : hooks_(hooks) {
   add_job_commands(
       group("jobs", "Jobs of promotions, here or on a cluster"), job_, connection_,
       [this](auto& jobs, auto name, auto text, Action run) { return client(jobs, name, text, {}, run); });
+  add_recipes_and_apply();
   add_schedules();
   add_evidence();
   audit_ =
@@ -31,6 +33,7 @@ CommandLine::CommandLine(const Hooks& hooks) : hooks_(hooks) {
   add_backups();
   add_keys();
   add_tokens();
+  add_setup();
 }
 
 int CommandLine::run(int argc, const char* const* argv) {
@@ -50,12 +53,18 @@ void CommandLine::add_daemon_commands() {
   serve->add_option("--config", serve_.config, "Settings file; the defaults if not given");
   serve->add_option("--listen", serve_.listen, "Address and port of the API, instead of the configured one");
   serve->add_option("--data-dir", serve_.data_dir, "Data folder, instead of the configured one");
+  serve->add_flag("--check", serve_.check, "Say whether it could start with these settings; start nothing");
   command(app_, "router", "Run the embedded router (the daemon starts it)", {}, [] { return kExitUsage; });
   command(app_, "worker", "Run the job in a folder (the daemon starts it)", {}, [] { return kExitUsage; });
   CLI::App* settings = command(app_, "settings", "Print every setting with its default and its documentation",
                                {}, [this] { return hooks_.settings(markdown_); });
   settings->add_flag("--markdown", markdown_, "Print the reference page");
   command(app_, "openapi", "Print the API's OpenAPI document", {}, [this] { return hooks_.openapi(); });
+  describe_direct_commands(app_);
+  command(app_, "commands", "Print every command with its options as JSON", {}, [this] {
+    fmt::print("{}\n", command_table(app_));
+    return kExitOk;
+  });
   command(app_, "version", "Print the version", {}, [this] {
     fmt::print("driftgate {}\n", hooks_.version);
     return kExitOk;
@@ -134,15 +143,15 @@ void CommandLine::add_model_commands() {
 
 void CommandLine::add_promote() {
   CLI::App* sub = client(app_, "promote", "Request a promotion", {}, [this] {
-    if (promote_.request_file.empty() &&
-        (promote_.model.empty() || promote_.engine.empty() || promote_.contract.empty())) {
-      fmt::print(stderr, "driftgate: promote needs MODEL, --engine and --contract, or --request FILE\n");
+    if (promote_.request_file.empty() && (promote_.model.empty() || promote_.engine.empty())) {
+      fmt::print(stderr, "driftgate: promote needs MODEL and --engine, or --request FILE\n");
       return kExitUsage;
     }
     return promote(connection_, promote_);
   });
   add_promote_options(*sub, promote_);
   add_plain_option(*sub, connection_);
+  add_until_option(*sub, connection_);
 }
 
 void CommandLine::add_following_commands() {
@@ -150,21 +159,24 @@ void CommandLine::add_following_commands() {
                                 [this] { return status(connection_, subject_); });
   status_sub->add_option("subject", subject_, "Model or promotion (pr-…)");
   add_plain_option(*status_sub, connection_);
-  add_plain_option(*client(app_, "watch", "Follow a promotion and exit with its outcome",
-                           {{"subject", subject_, "Promotion (pr-…), or model for its newest one"}},
-                           [this] { return watch(connection_, subject_); }),
-                   connection_);
+  CLI::App* watch_sub = client(app_, "watch", "Follow a promotion and exit with its outcome",
+                               {{"subject", subject_, "Promotion (pr-…), or model for its newest one"}},
+                               [this] { return watch(connection_, subject_); });
+  add_plain_option(*watch_sub, connection_);
+  add_until_option(*watch_sub, connection_);
 }
 
 void CommandLine::add_interventions() {
   CLI::App* approval =
-      client(app_, "approve", "Approve the step that waits for approval", {promotion_id(), reason(reason_)},
+      client(app_, "approve", "Approve the step that waits for approval",
+             {{"promotion", subject_, "Promotion (pr-…), or model for its newest one"}, reason(reason_)},
              [this] { return approve(connection_, subject_, evidence_digest_, reason_); });
   approval->add_option(
       "--evidence", evidence_digest_,
       "Digest of the evidence that you read; if not given, the promotion is printed and what "
       "is printed is approved");
-  client(app_, "explain", "Explain the state of a promotion and what would change it", {promotion_id()},
+  client(app_, "explain", "Explain the state of a promotion and what would change it",
+         {{"promotion", subject_, "Promotion (pr-…), or model for its newest one"}},
          [this] { return explain(connection_, subject_); });
   client(app_, "what-if", "Decide stored evidence again under another contract",
          {{"--promotion", subject_, "Promotion (pr-…)"},

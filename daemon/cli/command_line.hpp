@@ -3,6 +3,9 @@
 #include <functional>
 #include <string>
 
+#include "daemon/cli/setup/deployment.hpp"
+#include "schema/error.hpp"
+
 namespace driftgate::cli {
 
 /// `driftgate serve`: the configuration file and what overrides it.
@@ -10,6 +13,7 @@ struct ServeArgs {
   std::string config;    ///< empty: defaults
   std::string listen;    ///< empty: as configured
   std::string data_dir;  ///< empty: as configured
+  bool check = false;    ///< say whether it could start, and start nothing
 };
 
 /// The options of commands on the data folder of a daemon that does not run; each uses some of them.
@@ -36,6 +40,9 @@ struct Hooks {
   std::function<int(const OfflineArgs&)> key;
   std::function<int(const OfflineArgs&)> verify_folder;
   std::function<int(const OfflineArgs&)> recover;  ///< a token with the scope admin
+  /// What the settings in a file (empty: the defaults) say, with another data folder unless that is empty.
+  std::function<schema::Result<Deployment>(const std::string& config, const std::string& data_dir)>
+      deployment;
   std::function<int()> openapi;                ///< prints the API's document
   std::string version;
 };

@@ -51,6 +51,11 @@ void CommandLine::add_drift() {
   sub->add_option(
       "--certificate", drift_.certificate,
       "Write the bounds, their meaning and their assumptions to this file, as a page of Markdown");
+  sub->add_option(
+         "--report", drift_.reports,
+         "Write a report for continuous integration, FORMAT=FILE: junit, markdown or html; repeatable")
+      ->type_name("FORMAT=FILE")
+      ->allow_extra_args(false);
   sub->add_option("--rows-out", drift_.rows_out, "Write every per-row metric to this safetensors file");
   sub->add_option("--devices,--device", drift_.device, "cpu, cuda, cuda:all or cuda:0,1");
   sub->add_option("--ranks", drift_.ranks, "Ranks that share the work; a CUDA device is one rank");

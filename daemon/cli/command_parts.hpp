@@ -19,6 +19,8 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/jobs/jobs_command.hpp"
 #include "daemon/cli/service/schedule_command.hpp"
+#include "daemon/cli/setup/apply_commands.hpp"
+#include "daemon/cli/setup/setup_commands.hpp"
 
 namespace driftgate::cli {
 
@@ -105,6 +107,7 @@ class CommandLine {
   void add_following_commands();
   void add_interventions();
   void add_schedules();
+  void add_recipes_and_apply();
   void add_evidence();
   void add_audit_queries();
   void add_audit_bundles();
@@ -115,6 +118,7 @@ class CommandLine {
   void add_backups();
   void add_keys();
   void add_tokens();
+  void add_setup();
 
   const Hooks& hooks_;
   CLI::App app_{"driftgate", "driftgate"};
@@ -136,6 +140,8 @@ class CommandLine {
   PromoteArgs promote_;
   WaiveArgs waive_;
   ScheduleArgs schedule_;
+  RecipeArgs recipe_;
+  ApplyArgs apply_;
   TokenArgs token_;
   JobsArgs job_;
   std::string subject_, reason_, evidence_digest_, seq_;
@@ -145,6 +151,10 @@ class CommandLine {
   AuditArgs audit_args_;
   AuditExportArgs audit_export_;
   AuditVerifyArgs audit_verify_;
+  InitArgs init_;
+  DevArgs dev_;
+  DoctorArgs doctor_;
+  KeyCopyArgs key_copy_;
 };
 
 }  // namespace driftgate::cli

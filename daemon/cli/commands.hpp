@@ -49,6 +49,7 @@ struct CaptureArgs {
 struct PromoteArgs {
   std::string model, engine, contract, note, fallback_engine;
   bool accept_undecidable = false;
+  bool no_recipe = false;  ///< nothing is taken from the model's recipe
   CaptureArgs numeric, slice;
   std::string request_file;  ///< the request's JSON instead of the options
   std::string idempotency_key;
@@ -57,6 +58,8 @@ struct PromoteArgs {
 void add_promote_options(CLI::App& sub, PromoteArgs& into);
 int promote(const ConnectionArgs& connection, const PromoteArgs& args);
 
+/// --until, for commands that follow a promotion.
+void add_until_option(CLI::App& sub, ConnectionArgs& into);
 /// --plain, for commands that draw a screen where standard output is a terminal.
 void add_plain_option(CLI::App& sub, ConnectionArgs& into);
 

@@ -115,6 +115,10 @@ schema::Result<json> parse_answer(const schema::Result<std::string>& answer) {
   return parsed;
 }
 
+bool is_reached(const json& promotion, std::string_view until) {
+  return !until.empty() && text_of(promotion, "state") == until;
+}
+
 std::string progress_line(const json& promotion) {
   std::string out = text_of(promotion, "state");
   const std::string stage = text_of(promotion, "stage");

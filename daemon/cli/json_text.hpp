@@ -28,6 +28,8 @@ namespace driftgate::cli {
 [[nodiscard]] std::string entry_line(const nlohmann::json& entry);
 /// "running shadow-runtime 42% (420 of 1000 pairs)": where a promotion stands.
 [[nodiscard]] std::string progress_line(const nlohmann::json& promotion);
+/// Whether a promotion is in the state that it is followed until; false where that is empty.
+[[nodiscard]] bool is_reached(const nlohmann::json& promotion, std::string_view until);
 /// A line for each reason why a running canary's share stands; empty when there is none.
 [[nodiscard]] std::string canary_waits_text(const nlohmann::json& promotion);
 /// Several lines: the promotion, its stages, what it waits for.

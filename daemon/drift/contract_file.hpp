@@ -13,7 +13,8 @@ namespace driftgate::drift {
 [[nodiscard]] schema::Result<std::string> read_contract_text(const std::string& path);
 
 /// Parses a contract. `invalid_document` lists its faults as NAME:line:column.
-[[nodiscard]] schema::Result<schema::Contract> parse_contract_text(std::string_view text, const std::string& name);
+[[nodiscard]] schema::Result<schema::Contract> parse_contract_text(std::string_view text,
+                                                                   const std::string& name);
 
 /// Reads and parses a contract. `invalid_document` lists its faults as PATH:line:column.
 [[nodiscard]] schema::Result<schema::Contract> read_contract_file(const std::string& path);

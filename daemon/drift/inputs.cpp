@@ -90,8 +90,8 @@ gpu::MeasureOptions options_for(const schema::Contract* contract, const gpu::Cor
     options.is_clip = contract->assumptions.policy->is_clip;
   }
   options.thresholds = stages::required_thresholds(*contract);
-  options.slices =
-      stages::wanted_slices(*contract, corpus != nullptr ? corpus->sequences : std::vector<gpu::SequenceInfo>{});
+  options.slices = stages::wanted_slices(
+      *contract, corpus != nullptr ? corpus->sequences : std::vector<gpu::SequenceInfo>{});
   return options;
 }
 
@@ -144,7 +144,8 @@ Result<Inputs> open_inputs(const InputArgs& args, const gpu::fused::HeadSource& 
   Inputs inputs{std::move(train), std::move(inf), std::move(corpus), std::move(contract), {}};
   const auto of_train = TRY(open_floor(args.floors.train, stages::FloorSide::train, heads));
   const auto of_inf = TRY(open_floor(args.floors.inf, stages::FloorSide::inf, heads));
-  auto floors = TRY(measure_floors(inputs.compared(), {pointers_to(of_train), pointers_to(of_inf)}, 0, floor_digests));
+  auto floors =
+      TRY(measure_floors(inputs.compared(), {pointers_to(of_train), pointers_to(of_inf)}, 0, floor_digests));
   inputs.floors = std::move(floors);
   return inputs;
 }

@@ -46,7 +46,8 @@ struct MeasureArgs {
   [[nodiscard]] bool core() const { return metrics == "core"; }
 };
 
-/// What a table must contain so that the clauses of the contract, if any, can be decided on it. Both may be null.
+/// What a table must contain so that the clauses of the contract, if any, can be decided on it. Both may be
+/// null.
 [[nodiscard]] gpu::MeasureOptions options_for(const schema::Contract* contract, const gpu::Corpus* corpus);
 /// The same, and as `args` demand.
 [[nodiscard]] gpu::MeasureOptions options_for(const schema::Contract* contract, const gpu::Corpus* corpus,
@@ -62,16 +63,18 @@ struct Compared {
   const schema::Contract* contract = nullptr;
 };
 
-/// Captures of noise floors: none, one that is compared with the drift's own capture of that kernel, or two that are
-/// compared with each other.
+/// Captures of noise floors: none, one that is compared with the drift's own capture of that kernel, or two
+/// that are compared with each other.
 struct FloorCaptures {
   std::vector<const gpu::Capture*> train, inf;
 };
 
-/// Measures the floors, on the CPU, with everything that the clauses of the contract need. With `digests` the tables
-/// name the digests of their captures. Errors: `invalid_argument` for more than two captures of a floor or twice the
-/// same one; `not_comparable` for another kernel, checkpoint or corpus; and those of gpu::measure.
-[[nodiscard]] schema::Result<MeasuredFloors> measure_floors(const Compared& compared, const FloorCaptures& floors,
+/// Measures the floors, on the CPU, with everything that the clauses of the contract need. With `digests` the
+/// tables name the digests of their captures. Errors: `invalid_argument` for more than two captures of a
+/// floor or twice the same one; `not_comparable` for another kernel, checkpoint or corpus; and those of
+/// gpu::measure.
+[[nodiscard]] schema::Result<MeasuredFloors> measure_floors(const Compared& compared,
+                                                            const FloorCaptures& floors,
                                                             std::uint32_t threads = 0, bool digests = false);
 
 struct Inputs {

@@ -17,7 +17,8 @@ struct ReportContext {
   std::optional<gpu::ShardChoice> shard; ///< how several ranks shared the work; absent for one
 };
 
-/// What a report says beside the table. What it refers to must outlive the call; the floors the report as well.
+/// What a report says beside the table. What it refers to must outlive the call; the floors the report as
+/// well.
 struct ReportInputs {
   const schema::Contract* contract = nullptr;
   const MeasuredFloors& floors;

@@ -71,7 +71,7 @@ schema::Result<base::UniqueFd> open_below(std::string_view uri, const std::vecto
     return schema::fail(
         ErrorCode::forbidden,
         fmt::format("{} is not below a configured root ({}), or leads through a symbolic link; move "
-                    "it there or add its folder to the settings",
+                    "it there, or add its folder to the setting 'roots' and restart the daemon",
                     path, roots_text(roots)));
   }
   if (error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG) {

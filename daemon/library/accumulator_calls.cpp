@@ -66,7 +66,8 @@ void count_positions(const dg_accumulator& to, const dg_rows& rows, Batch& batch
   for (std::uint64_t row = 0; row < rows.rows; ++row) {
     const std::int64_t sequence = rows.sequences == nullptr ? 0 : rows.sequences[row];
     const auto known = to.next_position.find(sequence);
-    const auto next = batch.next_position.try_emplace(sequence, known == to.next_position.end() ? 0 : known->second);
+    const auto next =
+        batch.next_position.try_emplace(sequence, known == to.next_position.end() ? 0 : known->second);
     batch.positions.push_back(next.first->second++);
   }
 }
@@ -78,9 +79,10 @@ Result<void> check_counts(const dg_accumulator& to, const dg_rows& train, const 
   if (train.rows <= to.max_rows - to.rows()) return {};
   return schema::fail(
       ErrorCode::limit_exceeded,
-      fmt::format("{} rows and {} more are beyond the accumulator's limit of {}: raise max_rows, which costs about "
-                  "210 bytes a row",
-                  to.rows(), train.rows, to.max_rows));
+      fmt::format(
+          "{} rows and {} more are beyond the accumulator's limit of {}: raise max_rows, which costs about "
+          "210 bytes a row",
+          to.rows(), train.rows, to.max_rows));
 }
 
 /// What `inf` leaves out is that of `train`.
@@ -119,9 +121,10 @@ Result<void> add_batch(dg_accumulator& to, Batch& batch) {
   const auto inf = TRY(gpu::Capture::of_memory(batch.inf.rows));
   batch.kind.partial = gpu::is_partial(train.mode());
   if (to.rows() > 0 && to.kind != batch.kind)
-    return schema::fail(ErrorCode::not_comparable,
-                        "the batch does not match the ones before it: positions, tokens and the kind of rows are "
-                        "given in all batches or in none");
+    return schema::fail(
+        ErrorCode::not_comparable,
+        "the batch does not match the ones before it: positions, tokens and the kind of rows are "
+        "given in all batches or in none");
   for (const auto& [sequence, next] : batch.next_position) to.next_position.try_emplace(sequence, 0);
   if (batch.kind.partial) {
     TRY(gpu::check_comparable(train, inf));
@@ -155,9 +158,10 @@ Result<std::unique_ptr<dg_result>> finish(const dg_accumulator& of) {
     const auto train = TRY(gpu::Capture::of_memory(of.train_lists.view(kTrainRows)));
     const auto inf = TRY(gpu::Capture::of_memory(of.inf_lists.view(kInfRows)));
     gpu::RowSink none;
-    if (of.options.keep_rows) none = [](std::uint64_t, std::span<const driftgate_row>) { return Result<void>{}; };
-    auto table = TRY(gpu::measure_with_bits(train, inf, of.corpus.get(), options, drift::bits_for(of.contract.get()),
-                                            {}, none));
+    if (of.options.keep_rows)
+      none = [](std::uint64_t, std::span<const driftgate_row>) { return Result<void>{}; };
+    auto table = TRY(gpu::measure_with_bits(train, inf, of.corpus.get(), options,
+                                            drift::bits_for(of.contract.get()), {}, none));
     result->table = std::move(table);
   } else {
     auto table = TRY(of.whole.table(of.corpus.get(), options.slices));
@@ -178,15 +182,16 @@ Result<std::unique_ptr<dg_accumulator>> create(const dg_accumulator_options& giv
   const std::uint64_t max_rows = given.max_rows == 0 ? kDefaultMaxRows : given.max_rows;
   if (max_rows > kMaxRows)
     return schema::fail(ErrorCode::limit_exceeded, fmt::format("max_rows is at most {}", kMaxRows));
-  return std::make_unique<dg_accumulator>(std::move(options), std::move(train), std::move(inf), std::move(corpus),
-                                          std::move(contract), max_rows, std::move(whole));
+  return std::make_unique<dg_accumulator>(std::move(options), std::move(train), std::move(inf),
+                                          std::move(corpus), std::move(contract), max_rows, std::move(whole));
 }
 
 }  // namespace
 
 extern "C" {
 
-dg_status dg_accumulator_create(const dg_accumulator_options* options, dg_accumulator** out, dg_error* error) {
+dg_status dg_accumulator_create(const dg_accumulator_options* options, dg_accumulator** out,
+                                dg_error* error) {
   return guarded(error, [&]() -> Result<void> {
     TRY(needed(out, "out"));
     const dg_accumulator_options given = TRY(read_optional(options, "the options of the accumulator"));
@@ -196,7 +201,8 @@ dg_status dg_accumulator_create(const dg_accumulator_options* options, dg_accumu
   });
 }
 
-dg_status dg_accumulator_add(dg_accumulator* accumulator, const dg_rows* train, const dg_rows* inf, dg_error* error) {
+dg_status dg_accumulator_add(dg_accumulator* accumulator, const dg_rows* train, const dg_rows* inf,
+                             dg_error* error) {
   return guarded(error, [&]() -> Result<void> {
     TRY(needed(accumulator, "accumulator"));
     return add(*accumulator, train, inf);

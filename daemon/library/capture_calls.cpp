@@ -54,7 +54,8 @@ Result<gpu::fused::HeadSource> head_source(const dg_open_options* given) {
 Result<void> describe(const gpu::Capture& capture, dg_capture_info& info) {
   TRY(check_struct(&info, sizeof(info), "info"));
   if (info.struct_size < sizeof(info))
-    return schema::fail(ErrorCode::invalid_argument, "struct_size of info is smaller than the struct of version 1");
+    return schema::fail(ErrorCode::invalid_argument,
+                        "struct_size of info is smaller than the struct of version 1");
   info.mode = static_cast<std::uint32_t>(capture.mode());
   info.rows = capture.rows();
   info.vocabulary = capture.vocabulary();
@@ -100,14 +101,15 @@ dg_status dg_capture_open(dg_text path, const dg_open_options* options, dg_captu
   });
 }
 
-dg_status dg_capture_from_rows(const dg_rows* rows, const dg_identity* identity, dg_text name, dg_capture** out,
-                               dg_error* error) {
+dg_status dg_capture_from_rows(const dg_rows* rows, const dg_identity* identity, dg_text name,
+                               dg_capture** out, dg_error* error) {
   return guarded(error, [&]() -> Result<void> {
     TRY(needed(rows, "rows"));
     TRY(needed(out, "out"));
     std::string shown = TRY(text_of(name, "the name", kMaxIdentityBytes));
     const Metadata metadata = TRY(metadata_of(identity, "the identity"));
-    const GivenRows given = TRY(read_rows(*rows, shown.empty() ? "rows in memory" : std::move(shown), metadata));
+    const GivenRows given =
+        TRY(read_rows(*rows, shown.empty() ? "rows in memory" : std::move(shown), metadata));
     auto capture = TRY(gpu::Capture::of_memory(given.rows));
     *out = new dg_capture{std::move(capture)};
     return {};
@@ -126,8 +128,8 @@ dg_status dg_capture_get_info(const dg_capture* capture, dg_capture_info* info, 
   });
 }
 
-dg_status dg_capture_column(const dg_capture* capture, uint32_t column, const int64_t** values, uint64_t* rows,
-                            dg_error* error) {
+dg_status dg_capture_column(const dg_capture* capture, uint32_t column, const int64_t** values,
+                            uint64_t* rows, dg_error* error) {
   return guarded(error, [&]() -> Result<void> {
     TRY(needed(capture, "capture"));
     TRY(needed(values, "values"));

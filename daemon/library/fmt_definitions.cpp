@@ -1,8 +1,9 @@
-// The definitions of fmt for libdriftgate.so, which then needs no libfmt on the machine that it is copied to: fmt's own
-// source for its library, src/format.cc, which is not installed with the headers.
+// The definitions of fmt for libdriftgate.so, which then needs no libfmt on the machine that it is copied to:
+// fmt's own source for its library, src/format.cc, which is not installed with the headers.
 #include <fmt/format-inl.h>
 
-static_assert(FMT_VERSION >= 90000 && FMT_VERSION < 100000, "take the list of templates from src/format.cc of this version");
+static_assert(FMT_VERSION >= 90000 && FMT_VERSION < 100000,
+              "take the list of templates from src/format.cc of this version");
 
 FMT_BEGIN_NAMESPACE
 namespace detail {

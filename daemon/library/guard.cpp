@@ -91,7 +91,8 @@ Result<std::string> text_of(dg_text text, std::string_view what, std::size_t lim
   for (std::size_t at = 0; at < out.size();) {
     const std::size_t length = out[at] == '\0' ? 0 : schema::utf8_length(out, at);
     if (length == 0) {
-      return schema::fail(ErrorCode::invalid_argument, fmt::format("{} is not UTF-8 or has a NUL at byte {}", what, at));
+      return schema::fail(ErrorCode::invalid_argument,
+                          fmt::format("{} is not UTF-8 or has a NUL at byte {}", what, at));
     }
     at += length;
   }
@@ -102,10 +103,10 @@ Result<std::string> path_of(dg_text path, std::string_view what) {
   if (path.size == 0) return schema::fail(ErrorCode::invalid_argument, fmt::format("{} is empty", what));
   TRY(needed(path.data, what));
   if (path.size > kMaxPathBytes)
-    return schema::fail(ErrorCode::limit_exceeded, fmt::format("{} is longer than {} bytes", what, kMaxPathBytes));
+    return schema::fail(ErrorCode::limit_exceeded,
+                        fmt::format("{} is longer than {} bytes", what, kMaxPathBytes));
   std::string out(path.data, path.size);
-  if (out.contains('\0'))
-    return schema::fail(ErrorCode::invalid_argument, fmt::format("{} has a NUL", what));
+  if (out.contains('\0')) return schema::fail(ErrorCode::invalid_argument, fmt::format("{} has a NUL", what));
   return out;
 }
 
@@ -118,7 +119,8 @@ Result<void> check_struct(const void* given, std::size_t known, std::string_view
                         fmt::format("struct_size of {} is {}: set it to sizeof of the struct", what, size));
   }
   const auto* bytes = static_cast<const unsigned char*>(given);
-  if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
+  if (size > known &&
+      std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
     return schema::fail(ErrorCode::unsupported,
                         fmt::format("{} uses members that this library does not know: it is version {}", what,
                                     DG_ABI_VERSION));

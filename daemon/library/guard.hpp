@@ -11,7 +11,8 @@
 #include "daemon/library/driftgate.h"
 #include "schema/error.hpp"
 
-/// What every call of driftgate.h does: inputs are checked, and every failure becomes a status with a message.
+/// What every call of driftgate.h does: inputs are checked, and every failure becomes a status with a
+/// message.
 namespace driftgate::library {
 
 inline constexpr std::size_t kMaxPathBytes = 4'096;
@@ -45,8 +46,8 @@ dg_status guarded(dg_error* error, const Body& body) noexcept {
   }
 }
 
-/// The text of a caller. Errors: invalid_argument for a null pointer with a size, for text that is not UTF-8 and for
-/// NUL; limit_exceeded.
+/// The text of a caller. Errors: invalid_argument for a null pointer with a size, for text that is not UTF-8
+/// and for NUL; limit_exceeded.
 [[nodiscard]] schema::Result<std::string> text_of(dg_text text, std::string_view what, std::size_t limit);
 /// A path, which must be given. Its bytes need not be UTF-8.
 [[nodiscard]] schema::Result<std::string> path_of(dg_text path, std::string_view what);

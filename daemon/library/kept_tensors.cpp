@@ -41,9 +41,11 @@ bool is_matrix(const std::string& name) {
 Result<void> KeptTensors::check(const gpu::MemoryRows& rows) const {
   if (!begun_) return {};
   const auto refuse = [&](const std::string& what) {
-    return schema::fail(ErrorCode::not_comparable, rows.name + ": " + what + " differ from those of the rows before");
+    return schema::fail(ErrorCode::not_comparable,
+                        rows.name + ": " + what + " differ from those of the rows before");
   };
-  if (rows.metadata != metadata_) return refuse("the vocabulary, the kind of lists or the error of log-probabilities");
+  if (rows.metadata != metadata_)
+    return refuse("the vocabulary, the kind of lists or the error of log-probabilities");
   if (rows.tensors.size() != tensors_.size()) return refuse("what is given of each row");
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor like = empty_like(rows.tensors[i]);

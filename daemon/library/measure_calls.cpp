@@ -25,8 +25,9 @@ constexpr std::uint32_t kDefaultTopRows = 20, kMaxThreads = 1'024;
 Result<std::string> device_of(const std::string& asked) {
   const auto devices = TRY(gpu::parse_devices(asked));
   if (devices.size() == 1 && asked != "cuda:all") return devices.front();
-  return schema::fail(ErrorCode::unsupported,
-                      "device '" + asked + "': a call measures on one device; `driftgate drift` shares rows among several");
+  return schema::fail(
+      ErrorCode::unsupported,
+      "device '" + asked + "': a call measures on one device; `driftgate drift` shares rows among several");
 }
 
 Result<void> check_numbers(const dg_options& options) {
@@ -76,7 +77,8 @@ void make_report(dg_result& result, const Options& options, const ReportOn& on) 
 }
 
 void append_figures(std::span<const driftgate_row> rows, std::vector<double>& figures) {
-  for (const driftgate_row& row : rows) figures.insert(figures.end(), std::begin(row.values), std::end(row.values));
+  for (const driftgate_row& row : rows)
+    figures.insert(figures.end(), std::begin(row.values), std::end(row.values));
 }
 
 namespace {

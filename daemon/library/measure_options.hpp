@@ -18,7 +18,8 @@ struct Options {
   bool keep_rows = false;
   gpu::Progress progress;  ///< throws Cancelled; may be empty
 
-  [[nodiscard]] gpu::MeasureOptions for_terms(const schema::Contract* contract, const gpu::Corpus* corpus) const;
+  [[nodiscard]] gpu::MeasureOptions for_terms(const schema::Contract* contract,
+                                              const gpu::Corpus* corpus) const;
 };
 /// `given` may be null. Errors: those of read_struct; invalid_argument and unsupported for a device.
 [[nodiscard]] schema::Result<Options> read_options(const dg_options* given);

@@ -34,7 +34,8 @@ const std::byte* bytes_at(const void* data) {
 /// Checks that the rows are of one mode and returns their main matrix, or null.
 Result<const dg_matrix*> matrix_of(const dg_rows& rows, const std::string& name) {
   const bool lists = given(rows.topk_ids) || given(rows.topk_logprobs);
-  const int kinds = static_cast<int>(given(rows.logits)) + static_cast<int>(given(rows.hidden)) + static_cast<int>(lists);
+  const int kinds =
+      static_cast<int>(given(rows.logits)) + static_cast<int>(given(rows.hidden)) + static_cast<int>(lists);
   if (kinds > 1) return refuse(name, "only one of logits, hidden and topk may be given");
   if (lists && !(given(rows.topk_ids) && given(rows.topk_logprobs)))
     return refuse(name, "topk_ids and topk_logprobs are given together");
@@ -49,8 +50,10 @@ Result<const dg_matrix*> matrix_of(const dg_rows& rows, const std::string& name)
 Result<void> check_scalars(const dg_rows& rows, const std::string& name) {
   if (rows.rows == 0) return refuse(name, "there are no rows");
   if (rows.rows > kMaxRows)
-    return schema::fail(ErrorCode::limit_exceeded, fmt::format("{}: {} rows; at most {}", name, rows.rows, kMaxRows));
-  if (rows.memory > DG_MEMORY_CUDA) return refuse(name, "`memory` is neither that of the host nor of a CUDA device");
+    return schema::fail(ErrorCode::limit_exceeded,
+                        fmt::format("{}: {} rows; at most {}", name, rows.rows, kMaxRows));
+  if (rows.memory > DG_MEMORY_CUDA)
+    return refuse(name, "`memory` is neither that of the host nor of a CUDA device");
   if (rows.memory == DG_MEMORY_CUDA && !given(rows.logits))
     return schema::fail(ErrorCode::unsupported, name + ": only logits may be in the memory of a device");
   if (rows.matched > 1) return refuse(name, "`matched` is 0 or 1");
@@ -61,7 +64,8 @@ Result<void> check_scalars(const dg_rows& rows, const std::string& name) {
 
 /// Adds the lists of tokens.
 Result<void> add_lists(const dg_rows& rows, gpu::MemoryRows& out) {
-  for (const auto& [matrix, tensor] : {std::pair(&rows.topk_ids, "topk_ids"), {&rows.topk_logprobs, "topk_logprobs"}}) {
+  for (const auto& [matrix, tensor] :
+       {std::pair(&rows.topk_ids, "topk_ids"), {&rows.topk_logprobs, "topk_logprobs"}}) {
     const DType dtype = TRY(dtype_of(matrix->dtype, tensor));
     const std::uint64_t row_bytes = std::uint64_t{matrix->columns} * gpu::size_bytes(dtype);
     if (matrix->row_stride_bytes != 0 && matrix->row_stride_bytes != row_bytes)
@@ -85,7 +89,8 @@ void add_columns(const dg_rows& rows, const std::vector<std::int64_t>& zeros, gp
 
 Result<DType> dtype_of(std::uint32_t dtype, std::string_view what) {
   if (dtype < std::size(kTypes)) return kTypes[dtype];
-  return schema::fail(ErrorCode::invalid_argument, fmt::format("the dtype {} of {} is none of DG_F32 ...", dtype, what));
+  return schema::fail(ErrorCode::invalid_argument,
+                      fmt::format("the dtype {} of {} is none of DG_F32 ...", dtype, what));
 }
 
 std::uint32_t number_of(DType dtype) {

@@ -37,7 +37,7 @@ struct dg_contract {
 struct dg_result {
   driftgate::gpu::MeasurementTable table;
   driftgate::drift::MeasuredFloors floors;
-  driftgate::drift::DriftReport report;       ///< refers to the table and the floors
+  driftgate::drift::DriftReport report;        ///< refers to the table and the floors
   std::optional<std::vector<double>> figures;  ///< of each row, where they were kept
   mutable std::mutex mutex;
   mutable std::map<std::uint32_t, std::string> texts;  ///< by format, once they are made

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "daemon/drift/drift_report.hpp"
+#include "daemon/drift/reports/reports.hpp"
 #include "daemon/library/driftgate.h"
 #include "daemon/library/guard.hpp"
 #include "daemon/library/objects.hpp"
@@ -21,9 +22,11 @@ Result<std::string> formatted(const drift::DriftReport& report, std::uint32_t fo
     case DG_FORMAT_JSON:
       return drift::drift_json(report);
     case DG_FORMAT_MARKDOWN:
-    case DG_FORMAT_HTML:
+      return drift::report_markdown(report);
     case DG_FORMAT_JUNIT:
-      return schema::fail(ErrorCode::unsupported, "this library writes results as JSON only");
+      return drift::report_junit(report);
+    case DG_FORMAT_HTML:
+      return schema::fail(ErrorCode::unsupported, "this library does not write pages of HTML");
     default:
       return schema::fail(ErrorCode::invalid_argument, fmt::format("there is no format {}", format));
   }
@@ -77,15 +80,17 @@ uint32_t dg_metric_count(void) {
 
 const char* dg_metric_name(uint32_t metric) {
   // The names are literals, which end with NUL.
-  return metric < gpu::kRowMetricCount ? schema::to_string(static_cast<schema::Metric>(metric)).data() : nullptr;
+  return metric < gpu::kRowMetricCount ? schema::to_string(static_cast<schema::Metric>(metric)).data()
+                                       : nullptr;
 }
 
-dg_status dg_result_column(const dg_result* result, uint32_t metric, uint64_t first, uint64_t count, double* values,
-                           dg_error* error) {
+dg_status dg_result_column(const dg_result* result, uint32_t metric, uint64_t first, uint64_t count,
+                           double* values, dg_error* error) {
   return guarded(error, [&]() -> Result<void> {
     TRY(needed(result, "result"));
     if (!result->figures)
-      return schema::fail(ErrorCode::conflict, "the figures of the rows were not kept: set keep_rows in the options");
+      return schema::fail(ErrorCode::conflict,
+                          "the figures of the rows were not kept: set keep_rows in the options");
     const std::uint64_t rows = result->figures->size() / gpu::kRowMetricCount;
     if (metric >= gpu::kRowMetricCount)
       return schema::fail(ErrorCode::invalid_argument, fmt::format("there is no figure {}", metric));

@@ -29,8 +29,8 @@ struct dg_writer {
   std::uint64_t part_bytes = kDefaultPartBytes;
   KeptTensors gathered{};
   std::uint64_t parts = 0;
-  const gpu::fused::LmHead* head = nullptr;  ///< that was written, for comparison only
-  Metadata head_metadata{};                  ///< of the parts, where the rows are hidden states
+  std::shared_ptr<const gpu::fused::LmHead> head{};  ///< that was written
+  Metadata head_metadata{};                          ///< of the parts, where the rows are hidden states
   bool finished = false, broken = false;
 };
 
@@ -47,7 +47,9 @@ Result<void> begin_folder(const std::filesystem::path& folder) {
                           folder.string() + " has the file " + it->path().filename().string() +
                               " already: a capture is written to a folder without one");
   }
-  if (error) return schema::fail(ErrorCode::io, "cannot write to the folder " + folder.string() + ": " + error.message());
+  if (error)
+    return schema::fail(ErrorCode::io,
+                        "cannot write to the folder " + folder.string() + ": " + error.message());
   return {};
 }
 
@@ -55,7 +57,8 @@ Result<void> write_head(dg_writer& to, const dg_head& head) {
   const dg_head_options& given = head.given;
   std::vector<gpu::SafetensorsWriter::Tensor> tensors;
   std::vector<std::span<const std::byte>> bytes;
-  const auto add = [&](const char* name, gpu::DType dtype, std::vector<std::uint64_t> shape, const void* data) {
+  const auto add = [&](const char* name, gpu::DType dtype, std::vector<std::uint64_t> shape,
+                       const void* data) {
     std::uint64_t size = gpu::size_bytes(dtype);
     for (const std::uint64_t extent : shape) size *= extent;  // checked when the head was made
     tensors.push_back({name, dtype, std::move(shape)});
@@ -82,7 +85,8 @@ Result<void> write_part(dg_writer& to) {
   const std::uint64_t rows = to.gathered.rows();
   if (rows == 0) return {};
   if (to.parts == gpu::kMaxCaptureFiles)
-    return schema::fail(ErrorCode::limit_exceeded, "a capture has at most 10,000 files: make the parts larger");
+    return schema::fail(ErrorCode::limit_exceeded,
+                        "a capture has at most 10,000 files: make the parts larger");
   std::vector<gpu::SafetensorsWriter::Tensor> tensors;
   for (const KeptTensors::Tensor& tensor : to.gathered.tensors()) {
     std::vector<std::uint64_t> shape{rows};
@@ -91,8 +95,8 @@ Result<void> write_part(dg_writer& to) {
   }
   Metadata metadata = to.gathered.metadata();
   metadata.insert(to.head_metadata.begin(), to.head_metadata.end());
-  auto file =
-      TRY(gpu::SafetensorsWriter::create(to.folder / fmt::format("part-{:06}.safetensors", to.parts), tensors, metadata));
+  auto file = TRY(gpu::SafetensorsWriter::create(to.folder / fmt::format("part-{:06}.safetensors", to.parts),
+                                                 tensors, metadata));
   for (std::size_t i = 0; i < tensors.size(); ++i) TRY(file.write(i, 0, to.gathered.tensors()[i].bytes));
   TRY(file.finish());
   ++to.parts;
@@ -107,8 +111,10 @@ Result<void> or_broken(dg_writer& to, Result<void> done) {
 }
 
 Result<void> check_open(const dg_writer& writer) {
-  if (writer.finished) return schema::fail(ErrorCode::conflict, "the capture is finished: nothing can be appended");
-  if (writer.broken) return schema::fail(ErrorCode::conflict, "the capture could not be written: close the writer");
+  if (writer.finished)
+    return schema::fail(ErrorCode::conflict, "the capture is finished: nothing can be appended");
+  if (writer.broken)
+    return schema::fail(ErrorCode::conflict, "the capture could not be written: close the writer");
   return {};
 }
 
@@ -119,15 +125,16 @@ Result<void> append(dg_writer& to, const dg_rows* given) {
   if (rows.rows == 0) return {};
   const GivenRows read = TRY(read_rows(rows, "the rows", to.identity));
   if (read.rows.on_device)
-    return schema::fail(ErrorCode::invalid_argument, "the rows are in the memory of a device: copy them to the host");
+    return schema::fail(ErrorCode::invalid_argument,
+                        "the rows are in the memory of a device: copy them to the host");
   TRY(gpu::Capture::of_memory(read.rows));  // the rules of captures
   if (auto same = to.gathered.check(read.rows); !same)
     return schema::fail(ErrorCode::invalid_argument, same.error().message);
-  if (to.head != nullptr && to.head != read.rows.head.get())
+  if (to.head != nullptr && to.head != read.rows.head)
     return schema::fail(ErrorCode::invalid_argument, "the rows have another head than the ones before");
   if (to.head == nullptr && read.rows.head != nullptr) {
     TRY(or_broken(to, write_head(to, *rows.head)));
-    to.head = read.rows.head.get();
+    to.head = read.rows.head;
   }
   to.gathered.append(read.rows);
   if (to.gathered.bytes() >= to.part_bytes) return or_broken(to, write_part(to));

@@ -2,11 +2,26 @@
 
 #include <fmt/core.h>
 
+#include <ctime>
+
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/http_status.hpp"
 
 namespace driftgate::net {
+namespace {
+
+/// The time now as RFC 9110 writes it: clients see by it whether their clock agrees.
+std::string date_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  return {text,
+          std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts)};  // the "C" locale's names
+}
+
+}  // namespace
 
 Response plain_problem(int status, std::string_view code, std::string_view detail) {
   const nlohmann::json body{{"type", "about:blank"},
@@ -24,6 +39,7 @@ Response plain_problem(int status, std::string_view code, std::string_view detai
 
 std::string format_response_head(const Response& response, bool keep_alive) {
   std::string out = fmt::format("HTTP/1.1 {} {}\r\n", response.status, base::reason_phrase(response.status));
+  out += fmt::format("Date: {}\r\n", date_now());
   for (const Header& header : response.headers) {
     out += header.name;
     out += ": ";

@@ -65,8 +65,8 @@ class Deferred {
 /// asks to try again in a second.
 [[nodiscard]] Response plain_problem(int status, std::string_view code, std::string_view detail);
 
-/// Status line, header fields and the empty line; Content-Length unless `response` is a feed or has a source,
-/// which is sent in chunks.
+/// Status line, Date, header fields and the empty line; Content-Length unless `response` is a feed or has a
+/// source, which is sent in chunks.
 [[nodiscard]] std::string format_response_head(const Response& response, bool keep_alive);
 /// The whole answer when it is a body; the connection ends after it.
 [[nodiscard]] std::string format_whole(const Response& response);

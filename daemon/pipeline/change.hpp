@@ -6,6 +6,7 @@
 
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/effects.hpp"
+#include "daemon/pipeline/figures/model_figures.hpp"
 #include "daemon/pipeline/state.hpp"
 #include "daemon/store/promotions/guards.hpp"
 #include "schema/evidence/evidence_entry.hpp"
@@ -51,6 +52,8 @@ struct Change {
   std::optional<store::PromotionRow> row{};
   bool state_entry = true;  ///< false: `row` is no change of state, its entry is the last one before it
 
+  std::shared_ptr<const DecisionFigures>
+      figures{};  ///< of a decision without verdicts of its own; for /metrics
   /// A person's request is answered with the promotion as it is after this change: a repetition of it under
   /// the same Idempotency-Key gets that answer.
   bool answers = false;

@@ -137,7 +137,10 @@ Work Context::with_messages(const Work& work) const {
 /// that one.
 void Context::committed(const std::vector<Event>& events) {
   store::leave_write_scope();
-  for (const auto& event : events) world.publish(event);
+  for (const auto& event : events) {
+    figures.note(event);
+    world.publish(event);
+  }
 }
 
 schema::Result<void> Context::commit_rows(std::string_view what, const Work& work) {
@@ -151,6 +154,11 @@ schema::Result<void> Context::commit_entry(std::string_view what, const schema::
 }
 
 void Context::adopt(Live& live, Change&& change) {
+  if (change.verdicts) {
+    const auto& report = change.verdicts->report;
+    change.figures = figures_of(schema::to_string(report.stage), report.clauses, now());
+  }
+  if (change.figures) figures.decided(live.row.model, std::move(change.figures));
   for (auto& key : change.left_jobs) effects.emplace_back(CancelJob{std::move(key)});
   std::ranges::move(change.effects, std::back_inserter(effects));
   // Another version serves: the guard of the one before has ended, and a new one may be armed.

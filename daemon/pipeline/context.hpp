@@ -16,6 +16,7 @@
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/effects.hpp"
+#include "daemon/pipeline/figures/live_figures.hpp"
 #include "daemon/pipeline/guard/live_guard.hpp"
 #include "daemon/pipeline/read/promotion_facts.hpp"
 #include "daemon/pipeline/requests/checked_request.hpp"
@@ -130,6 +131,7 @@ class Context {
   std::map<std::string, std::int64_t, std::less<>> guards_to_read;  ///< could not be read; when to try again
   std::deque<Effect> effects;
   std::vector<schedule::Blackout> blackouts;
+  LiveFigures figures;  ///< for /metrics; it locks itself
 
  private:
   mutable ContractCache contracts_;  ///< as answers show them; it locks itself

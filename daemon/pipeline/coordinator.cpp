@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/figures/standings.hpp"
 #include "daemon/pipeline/guard/guards.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/people/people.hpp"
@@ -25,6 +26,7 @@ using store::PromotionState;
 /// Steps of the wall clock that are recorded within an hour; later ones add up until the next.
 constexpr int kMaxClockEntries = 120;
 constexpr std::int64_t kHourUs = 3'600'000'000;
+constexpr std::int64_t kFiguresEvery_us = 200'000;
 
 }  // namespace
 
@@ -117,6 +119,7 @@ std::int64_t Coordinator::tick() {
   schedules_.fire_due();
   reports_.put_due();
   settle();
+  tell_figures();
   const auto next = std::min({next_heartbeat_us_, next_telemetry_us_, next_breakers_us_});
   return std::max<std::int64_t>(next - context_.now(), 0);
 }
@@ -209,13 +212,31 @@ schema::Result<void> Coordinator::rollback(const std::string& actor, const std::
       "the rollback is recorded, but the data plane could not be read back yet; it is being retried");
 }
 
+ServiceFigures Coordinator::figures() const {
+  const auto [others, failed] = telemetry_.others_seen();
+  return {.windows = telemetry_.windows_seen(),
+          .others = others,
+          .others_failed = failed,
+          .guards = context_.guards.size(),
+          .guards_alarming = guards_alarming(),
+          .guards_unread = context_.guards_to_read.size(),
+          .guards_rescoring = guards_rescoring(true),
+          .guards_not_rescoring = guards_rescoring(false),
+          .telemetry_age_ms = telemetry_age_ms(),
+          .route_agrees = routes_agree()};
+}
+
+/// At the end of a round, so that nobody who asks waits for the loop.
+void Coordinator::tell_figures() {
+  const auto time = context_.now();
+  if (time < next_figures_us_) return;
+  next_figures_us_ = time + kFiguresEvery_us;
+  context_.figures.stand(standings(context_), figures(), time);
+}
+
 std::uint64_t Coordinator::guards_alarming() const {
-  return static_cast<std::uint64_t>(std::ranges::count_if(context_.guards, [](const auto& item) {
-    const LiveGuard& guard = *item.second;
-    const bool identity = guard.identity.watch && guard.identity.watch->told();
-    const bool rescoring = guard.rescoring.watch && guard.rescoring.watch->alarming();
-    return guard.tests.alarming() || guard.probes.alarming || identity || rescoring || guard.orders.pending;
-  }));
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(context_.guards, [](const auto& item) { return is_alarming(*item.second); }));
 }
 
 std::uint64_t Coordinator::guards_rescoring(bool kept) const {

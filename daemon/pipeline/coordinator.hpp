@@ -38,17 +38,8 @@ class Coordinator {
   /// Carries out queued effects until none is left: at the end of every event.
   void settle();
 
-  [[nodiscard]] std::int64_t telemetry_age_ms() const;
-  [[nodiscard]] bool routes_agree() const;
-  [[nodiscard]] std::size_t windows_seen() const { return telemetry_.windows_seen(); }
-  /// Requests in these windows that are not judged, and those of them that failed.
-  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> others_seen() const {
-    return telemetry_.others_seen();
-  }
-  /// Armed guards that alarm now, or whose order waits.
-  [[nodiscard]] std::uint64_t guards_alarming() const;
-  /// Armed guards whose contract asks for rescoring, and which have answers kept for it or not.
-  [[nodiscard]] std::uint64_t guards_rescoring(bool kept) const;
+  /// What /metrics shows of the loop's own, as it is now.
+  [[nodiscard]] ServiceFigures figures() const;
 
  private:
   // start.cpp
@@ -61,6 +52,7 @@ class Coordinator {
   void restore_routes();
   void follow_breakers();
   void read_telemetry();
+  void tell_figures();
   void tick_promotion(const std::string& id);
   void retry(Live& live);
   // effects
@@ -72,6 +64,12 @@ class Coordinator {
   void use_evaluation(const UseEvaluation& done);
   void decide_canary(const std::string& promotion);
   void forget_ended(const std::string& promotion);
+  // figures
+  [[nodiscard]] std::int64_t telemetry_age_ms() const;
+  [[nodiscard]] bool routes_agree() const;
+  [[nodiscard]] std::uint64_t guards_alarming() const;
+  /// Armed guards whose contract asks for rescoring, and which have answers kept for it or not.
+  [[nodiscard]] std::uint64_t guards_rescoring(bool kept) const;
   // what effects lead to
   void route_agreed(Live& live);
   void route_of_stage_applied(Live& live);
@@ -86,7 +84,7 @@ class Coordinator {
   ScheduledRequests schedules_{context_};
   ScheduledReports reports_{context_};
   Telemetry telemetry_{context_, [this] { settle(); }};
-  std::int64_t next_telemetry_us_ = 0, next_heartbeat_us_ = 0, next_breakers_us_ = 0;
+  std::int64_t next_telemetry_us_ = 0, next_heartbeat_us_ = 0, next_breakers_us_ = 0, next_figures_us_ = 0;
   std::int64_t wall_offset_us_ = 0, clock_hour_us_ = 0;
   int clock_entries_ = 0;  ///< since clock_hour_us_
 };

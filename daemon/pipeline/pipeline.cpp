@@ -22,6 +22,7 @@
 #include "daemon/pipeline/requests/ability_gaps.hpp"
 #include "daemon/pipeline/requests/engine_health.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
+#include "daemon/pipeline/requests/recipe_check.hpp"
 #include "daemon/pipeline/requests/registry.hpp"
 #include "daemon/pipeline/requests/schedule_trial.hpp"
 #include "daemon/pipeline/routes.hpp"
@@ -87,7 +88,11 @@ class PipelineImpl final : public Pipeline {
         threaded_(parts.threaded),
         listeners_(std::make_shared<Listeners>()),
         registry_(
-            settings_, store_, committer_, clock_, [this](const Event& event) { listeners_->tell(event); },
+            settings_, store_, committer_, clock_,
+            [this](const Event& event) {
+              context().figures.note(event);
+              listeners_->tell(event);
+            },
             std::move(parts.router_mark)),
         settings_(parts.settings),
         lists_(runner_, settings_.blackouts),
@@ -131,6 +136,10 @@ class PipelineImpl final : public Pipeline {
       (void)coordinator_.tick();
       return {};
     });
+  }
+
+  schema::Result<std::vector<std::string>> try_recipe(const std::string& document) override {
+    return check_recipe(store_, settings_, document);
   }
 
   schema::Result<std::vector<std::string>> try_request(const std::string& actor,
@@ -487,26 +496,22 @@ class PipelineImpl final : public Pipeline {
   Coordinator coordinator_;
 };
 
+/// Waits for nobody: a loop that hangs is seen by the age of what it told last.
 ServiceFigures PipelineImpl::figures() {
-  auto figures = loop_
-                     .call<ServiceFigures>([&]() -> schema::Result<ServiceFigures> {
-                       return ServiceFigures{.windows = coordinator_.windows_seen(),
-                                             .others = coordinator_.others_seen().first,
-                                             .others_failed = coordinator_.others_seen().second,
-                                             .guards = context().guards.size(),
-                                             .guards_alarming = coordinator_.guards_alarming(),
-                                             .guards_unread = context().guards_to_read.size(),
-                                             .guards_rescoring = coordinator_.guards_rescoring(true),
-                                             .guards_not_rescoring = coordinator_.guards_rescoring(false),
-                                             .telemetry_age_ms = coordinator_.telemetry_age_ms(),
-                                             .route_agrees = coordinator_.routes_agree()};
-                     })
-                     .value_or(ServiceFigures{});
+  auto& kept = context().figures;
+  auto figures = threaded_ ? kept.loop() : coordinator_.figures();
+  figures.live = kept.snapshot();
+  if (figures.live.seen_us > 0) {
+    figures.seen_age_ms = std::max<std::int64_t>(0, (clock_.now_us() - figures.live.seen_us) / 1'000);
+    if (threaded_ && figures.telemetry_age_ms >= 0) figures.telemetry_age_ms += figures.seen_age_ms;
+  }
   (void)store_.read([&](store::Reader& reader) -> schema::Result<void> {
     const auto open = TRY(store::open_promotions(reader));
     for (const auto& row : open) figures.promotions_by_state[std::string(store::to_string(row.state))] += 1;
     const auto names = TRY(store::list_models(reader, "", 10'000));
     figures.models = names.size();
+    for (const auto& row : names)
+      if (row.hold) figures.held.push_back(row.name);
     auto jobs = TRY(count_jobs(reader, runner_));
     figures.jobs = std::move(jobs);
     return {};

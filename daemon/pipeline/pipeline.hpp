@@ -63,6 +63,9 @@ class Pipeline : public Service {
   /// One round of timers, telemetry and retries; it has ended when this returns. A pipeline with a thread
   /// also ticks by itself.
   virtual void tick() = 0;
+  /// What promotions by a recipe would lack now, or the error of one that can never do; nothing is made
+  /// (requests/recipe_check.hpp). Safe from any thread.
+  virtual schema::Result<std::vector<std::string>> try_recipe(const std::string& document) = 0;
   /// Why a request would not be accepted now, or the error of one that never can be; nothing is made
   /// (requests/schedule_trial.hpp). Safe from any thread.
   virtual schema::Result<std::vector<std::string>> try_request(const std::string& actor,

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/pipeline/figures/model_figures.hpp"
 #include "daemon/pipeline/requests/request.hpp"
 #include "schema/error.hpp"
 
@@ -121,6 +122,9 @@ struct ServiceFigures {
   std::uint64_t guards_not_rescoring = 0;  ///< are to, and do not now
   std::int64_t telemetry_age_ms = -1;  ///< of the newest window; -1 = none seen
   bool route_agrees = false;           ///< every model's route was read back as desired
+  std::int64_t seen_age_ms = -1;       ///< since the loop ended a round; -1 = it has not yet
+  LiveSnapshot live{};
+  std::vector<std::string> held{};  ///< models that are on hold, by name
 };
 
 /// The promotion pipeline as the API and the CLI see it. Every call is safe from any thread. Calls that

@@ -134,6 +134,7 @@ schema::Result<void> Coordinator::start() {
     context_.effects.emplace_back(StartNext{name});
     settle();
   }
+  tell_figures();
   return {};
 }
 

@@ -300,6 +300,7 @@ void Telemetry::committed(Decided& decided) {
   note_stored(waiting.window);
   unsettled_.insert(waiting.window.model);
   ++windows_seen_;
+  context_.figures.served(waiting.window);
   others_seen_.first += waiting.window.others;
   others_seen_.second += waiting.window.others_failed;
   if (decided.change.after) decided.change.after(true);

@@ -119,6 +119,19 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
       std::move(lock), std::move(data_dir), std::move(writer), std::move(readers), options)));
 }
 
+Result<std::optional<std::int64_t>> Store::look(const std::filesystem::path& data_dir) {
+  const auto path = data_dir / "driftgate.db";
+  std::error_code error;
+  const bool there = std::filesystem::exists(path, error);
+  if (error)
+    return schema::failf(ErrorCode::io, "cannot look at the database {}: {}", path.string(), error.message());
+  if (!there) return std::nullopt;
+  auto reader = TRY(Connection::open(path.string(), Connection::Mode::read_only, {}));
+  const auto version = check_known(*reader, embedded_migrations());
+  if (!version) return schema::wrap(version.error(), "cannot use the database " + path.string());
+  return *version;
+}
+
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Store::~Store() {

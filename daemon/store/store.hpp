@@ -57,6 +57,9 @@ class Store {
   /// the folder, `unsupported` when the database is newer than this program, `corrupt` for a changed
   /// migration. Read-only, `not_found` without a database, and `unsupported` for one that is older.
   [[nodiscard]] static Result<std::unique_ptr<Store>> open(const StoreOptions& options);
+  /// The schema version of the folder's database, which this program could open; nothing where there is none.
+  /// Nothing is locked or changed, also beside a daemon. `unsupported` and `corrupt` as open.
+  [[nodiscard]] static Result<std::optional<std::int64_t>> look(const std::filesystem::path& data_dir);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;

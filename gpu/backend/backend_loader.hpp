@@ -18,9 +18,9 @@ inline constexpr const char* kCudaLibrary = "libdriftgate_cuda.so";
 class Backend {
  public:
   /// `device`: "cpu", "cuda" (device 0) or "cuda:N". The CUDA backend is `library`, which is searched beside
-  /// the program, then beside the library that holds this code, then along the search path of the loader. `metrics`: DRIFTGATE_METRICS_ALL or
-  /// DRIFTGATE_METRICS_CORE. Errors: invalid_argument, unavailable (with the reason of the loader or the
-  /// driver), unsupported (a library of another interface version).
+  /// the program, then beside the library that holds this code, then along the search path of the loader.
+  /// `metrics`: DRIFTGATE_METRICS_ALL or DRIFTGATE_METRICS_CORE. Errors: invalid_argument, unavailable (with
+  /// the reason of the loader or the driver), unsupported (a library of another interface version).
   [[nodiscard]] static schema::Result<Backend> open(std::string_view device, std::uint32_t threads,
                                                     std::uint32_t top_k,
                                                     const std::string& library = kCudaLibrary,

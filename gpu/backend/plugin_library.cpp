@@ -8,11 +8,13 @@ namespace driftgate::gpu {
 
 namespace {
 
-/// The library of this name beside the program, or beside the library that this code is in; otherwise the name.
+/// The library of this name beside the program, or beside the library that this code is in; otherwise the
+/// name.
 std::string found_beside(const std::string& name) {
   if (name.contains('/')) return name;
   std::error_code ignored;
-  std::filesystem::path folders[] = {std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path(), {}};
+  std::filesystem::path folders[] = {std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path(),
+                                     {}};
   static const char kHere = 0;
   if (Dl_info info{}; ::dladdr(&kHere, &info) != 0 && info.dli_fname != nullptr)
     folders[1] = std::filesystem::path(info.dli_fname).parent_path();

@@ -167,7 +167,8 @@ Result<Capture> Capture::of_memory(const MemoryRows& rows) {
   TRY(capture.add_file(std::move(file), {{}, {}, rows.head}, rows.row_stride_bytes));
   if (capture.rows() == 0) return schema::fail(ErrorCode::invalid_capture, rows.name + " has no rows");
   if (rows.on_device && capture.mode() != CaptureMode::full) {
-    return schema::fail(ErrorCode::unsupported, rows.name + ": only full logits may be in the memory of a device");
+    return schema::fail(ErrorCode::unsupported,
+                        rows.name + ": only full logits may be in the memory of a device");
   }
   if (capture.positions_.empty()) capture.number_positions();
   return capture;
@@ -184,8 +185,8 @@ Result<void> Capture::add_file(SafetensorsFile opened, const fused::HeadSource& 
   if (segment.row_bytes < row_bytes || __builtin_mul_overflow(segment.row_bytes, segment.rows, &reach) ||
       reach > PTRDIFF_MAX) {
     return schema::fail(ErrorCode::invalid_argument,
-                        fmt::format("{}: rows of {} bytes cannot be {} bytes apart", file.path().string(), row_bytes,
-                                    segment.row_bytes));
+                        fmt::format("{}: rows of {} bytes cannot be {} bytes apart", file.path().string(),
+                                    row_bytes, segment.row_bytes));
   }
   auto identity = TRY(read_identity(file));
   if (segments_.empty()) {

@@ -60,14 +60,14 @@ struct ListedToken {
   float logprob = 0;  ///< NaN where the engine gave NaN or +inf
 };
 
-/// Rows in the memory of a caller, with the tensors, types, shapes and metadata of a capture file. The matrices
-/// (logits, hidden, lists) are not copied and must stay as they are while a capture refers to them.
+/// Rows in the memory of a caller, with the tensors, types, shapes and metadata of a capture file. The
+/// matrices (logits, hidden, lists) are not copied and must stay as they are while a capture refers to them.
 struct MemoryRows {
   std::string name;  ///< for messages
   std::vector<MemoryTensor> tensors;
   std::map<std::string, std::string> metadata;
   std::uint64_t row_stride_bytes = 0;  ///< of logits or hidden states; 0: rows follow each other
-  bool on_device = false;              ///< the logits are in the memory of the CUDA device that will measure them
+  bool on_device = false;  ///< the logits are in the memory of the CUDA device that will measure them
   std::shared_ptr<const fused::LmHead> head{};  ///< of hidden states
   std::uint64_t first_row = 0;                  ///< the index of the first row, for messages
 };
@@ -80,8 +80,8 @@ class Capture {
   /// of hidden states.
   [[nodiscard]] static schema::Result<Capture> open(const std::filesystem::path& path,
                                                     const fused::HeadSource& source = {});
-  /// A capture of rows in memory. Errors: as those of `open` for a file; invalid_argument for a stride that is
-  /// shorter than a row, unsupported for rows on a device that are not logits.
+  /// A capture of rows in memory. Errors: as those of `open` for a file; invalid_argument for a stride that
+  /// is shorter than a row, unsupported for rows on a device that are not logits.
   [[nodiscard]] static schema::Result<Capture> of_memory(const MemoryRows& rows);
 
   [[nodiscard]] const CaptureIdentity& identity() const { return identity_; }
@@ -108,8 +108,8 @@ class Capture {
   [[nodiscard]] const std::string& name() const { return name_; }
   /// The rows [first, first + count), which must exist, as a capture that shares the files.
   [[nodiscard]] Capture slice(std::uint64_t first, std::uint64_t count) const;
-  /// Of a slice, the index of its first row in the capture that it was taken from; of rows in memory, as given;
-  /// otherwise 0.
+  /// Of a slice, the index of its first row in the capture that it was taken from; of rows in memory, as
+  /// given; otherwise 0.
   [[nodiscard]] std::uint64_t first_row() const { return first_row_; }
   /// Errors: io when the size of a file has changed since it was opened.
   [[nodiscard]] schema::Result<void> check_unchanged() const;

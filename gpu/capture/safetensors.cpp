@@ -97,7 +97,8 @@ const TensorInfo* SafetensorsFile::find(std::string_view name) const {
 
 std::span<const std::byte> SafetensorsFile::bytes(const TensorInfo& tensor) const {
   if (in_memory()) {
-    const auto at = std::ranges::find(header_.tensors, tensor.name, &TensorInfo::name) - header_.tensors.begin();
+    const auto at =
+        std::ranges::find(header_.tensors, tensor.name, &TensorInfo::name) - header_.tensors.begin();
     return {data_[static_cast<std::size_t>(at)], static_cast<std::size_t>(tensor.end - tensor.begin)};
   }
   return file_bytes().subspan(static_cast<std::size_t>(header_.data_offset + tensor.begin),

@@ -85,8 +85,8 @@ struct MemoryTensor {
 class SafetensorsFile {
  public:
   [[nodiscard]] static schema::Result<SafetensorsFile> open(const std::filesystem::path& path);
-  /// Tensors and metadata as those of a file, but in memory that the caller keeps as it is. `name` stands for the
-  /// path. Errors: invalid_argument for a shape whose bytes cannot be counted.
+  /// Tensors and metadata as those of a file, but in memory that the caller keeps as it is. `name` stands for
+  /// the path. Errors: invalid_argument for a shape whose bytes cannot be counted.
   [[nodiscard]] static schema::Result<SafetensorsFile> of_memory(std::string name,
                                                                  const std::vector<MemoryTensor>& tensors,
                                                                  std::map<std::string, std::string> metadata);

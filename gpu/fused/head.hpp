@@ -43,7 +43,8 @@ class LmHead {
                                                                           const HeadSource& source);
 
   /// A head in memory that the caller keeps as it is: tensors `lm_head.weight` and, if there is one,
-  /// `lm_head.bias`, and the metadata lm_head.scale, lm_head.soft_cap and lm_head.vocabulary. It has no digest.
+  /// `lm_head.bias`, and the metadata lm_head.scale, lm_head.soft_cap and lm_head.vocabulary. It has no
+  /// digest.
   [[nodiscard]] static schema::Result<std::shared_ptr<const LmHead>> of_memory(SafetensorsFile file);
 
   [[nodiscard]] std::uint32_t vocabulary() const { return vocabulary_; }

@@ -4,7 +4,7 @@ import ctypes
 import ctypes.util
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, List, Optional, Tuple, Type
+from typing import Any, List, Optional, Tuple
 
 from ._errors import DriftgateError, InvalidArgument, LibraryNotFound
 
@@ -80,7 +80,7 @@ class OpenOptions(Sized):
 
 
 class CaptureInfo(Sized):
-    _fields_ = [("struct_size", c_uint32), ("mode", c_uint32), ("rows", c_uint64), ("vocabulary", c_uint32),
+    _fields_: List[Any] = [("struct_size", c_uint32), ("mode", c_uint32), ("rows", c_uint64), ("vocabulary", c_uint32),
                 ("columns", c_uint32), ("has_tokens", c_uint32), ("has_logprobs", c_uint32), ("pieces", c_uint32),
                 ("reserved", c_uint32), ("identity", ReturnedIdentity)]
 
@@ -120,7 +120,7 @@ class WriterOptions(Sized):
 _OUT = POINTER(c_void_p)
 _ERROR = c_void_p
 _HANDLE = c_void_p
-_FUNCTIONS: List[Tuple[str, Optional[Type[Any]], List[Any]]] = [
+_FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("dg_last_error", ReturnedText, []),
     ("dg_status_name", c_char_p, [c_int32]),
     ("dg_version", c_char_p, []),

@@ -285,7 +285,7 @@ class Ids(NamedTuple):
     """Consecutive 64-bit integers."""
 
     address: int
-    count: int
+    length: int
     owner: object
 
 
@@ -299,7 +299,7 @@ def _copied_ids(seen: View) -> "array.array[int]":
     size = ctypes.sizeof(kind)
     out = array.array("q")
 
-    def line(address: int, count: int, step: int) -> Sequence[int]:
+    def line(address: int, count: int, step: int) -> Any:
         if step < 0:
             return line(address + (count - 1) * step * size, count, -step)[::-1]
         if step == 0 or count == 0:
@@ -326,8 +326,8 @@ def ids(source: Any, count: int, what: str) -> Optional[Ids]:
     if source is None:
         return None
     if isinstance(source, Ids):
-        if source.count != count:
-            raise InvalidArgument(f"{what}: {source.count} of them for {count} rows; give one for each row")
+        if source.length != count:
+            raise InvalidArgument(f"{what}: {source.length} of them for {count} rows; give one for each row")
         return source
     if isinstance(source, (list, tuple)) and source and all(is_array(item) for item in source):
         out = array.array("q")

@@ -23,14 +23,16 @@ def _one_each(count: int, sequences: List[int], what: str) -> None:
 
 def lines_of(slices: Slices, sequences: Optional[List[int]]) -> List[Dict[str, Any]]:
     """A line of the corpus for each sequence. `sequences`: their ids by first appearance, where they are known."""
+    rows: List[Mapping[str, Any]]
     if isinstance(slices, Mapping):
-        if slices and all(isinstance(key, int) for key in slices):
-            return [{"sequence": key, "slices": _attributes(value)} for key, value in slices.items()]
-        lengths = {len(values) for values in slices.values()}
+        given: Mapping[Any, Any] = slices
+        if given and all(isinstance(key, int) for key in given):
+            return [{"sequence": key, "slices": _attributes(value)} for key, value in given.items()]
+        lengths = {len(values) for values in given.values()}
         if len(lengths) > 1:
-            raise InvalidArgument("slices: " + ", ".join(f"{key} has {len(v)} values" for key, v in slices.items()) +
+            raise InvalidArgument("slices: " + ", ".join(f"{key} has {len(v)} values" for key, v in given.items()) +
                                   "; give each attribute one value for each sequence")
-        rows = [{key: values[i] for key, values in slices.items()} for i in range(max(lengths, default=0))]
+        rows = [{key: values[i] for key, values in given.items()} for i in range(max(lengths, default=0))]
     else:
         rows = list(slices)
         if not all(isinstance(row, Mapping) for row in rows):

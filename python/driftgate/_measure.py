@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union, cast
 
 from . import _abi, _arrays, _rows
 from ._corpus import Slices, open_corpus
@@ -25,7 +25,7 @@ def _is_path(source: Any) -> bool:
 def _seen(numbers: Any, rows: int) -> List[int]:
     """Ids by first appearance."""
     ids = _arrays.ids(numbers, rows, "sequences")
-    return list(dict.fromkeys((ctypes.c_int64 * ids.count).from_address(ids.address))) if ids else [0]
+    return list(dict.fromkeys((ctypes.c_int64 * ids.length).from_address(ids.address))) if ids else [0]
 
 
 class _Pair:
@@ -33,7 +33,7 @@ class _Pair:
 
     def __init__(self, train: Side, inf: Side, columns: Dict[str, Any], identity: Dict[str, Any],
                  kernels: Tuple[str, str]) -> None:
-        sides = [Capture.open(side) if _is_path(side) else side for side in (train, inf)]
+        sides: List[Any] = [Capture.open(cast(str, side)) if _is_path(side) else side for side in (train, inf)]
         opened = [side for side in sides if isinstance(side, Capture)]
         if len(opened) == 2:
             given = [name for name, value in {**columns, **identity}.items() if value is not None]
@@ -49,7 +49,7 @@ class _Pair:
         self.prepared: List[Optional[_rows.Prepared]] = []
         self.identities: List[Identity] = []
         self._names = ("train", "inf")
-        stated = {name: value for name, value in identity.items() if value is not None}
+        stated: Dict[str, Any] = {name: value for name, value in identity.items() if value is not None}
         for side, what, kernel in zip(sides, self._names, kernels):
             if isinstance(side, Capture):
                 self.captures.append(side)
@@ -58,12 +58,12 @@ class _Pair:
                 continue
             self.prepared.append(_rows.prepare(side, what, like=self.prepared[0] if self.prepared else None, **columns))
             self.captures.append(None)
-            self.identities.append(Identity(**{**stated, "kernel": kernel}))
+            self.identities.append(Identity(kernel=kernel)._replace(**stated))
 
     @property
     def rows(self) -> int:
-        first = self.captures[0] or self.prepared[0]
-        return first.rows if first else 0
+        prepared, capture = self.prepared[0], self.captures[0]
+        return prepared.rows if prepared is not None else capture.rows if capture is not None else 0
 
     def sequences(self) -> List[int]:
         if self.sequence_ids is not None:
@@ -95,8 +95,12 @@ class _Pair:
         return all(prepared is None or len(prepared.blocks) == 1 for prepared in self.prepared)
 
     def open(self) -> Tuple[Capture, Capture]:
-        made = [capture or _capture_of(prepared, identity, what) for capture, prepared, identity, what
-                in zip(self.captures, self.prepared, self.identities, self._names) if capture or prepared]
+        made = []
+        for capture, prepared, identity, what in zip(self.captures, self.prepared, self.identities, self._names):
+            if prepared is not None:
+                made.append(_capture_of(prepared, identity, what))
+            elif capture is not None:
+                made.append(capture)
         return made[0], made[1]
 
     def keeps_rows(self, asked: Optional[bool]) -> bool:
@@ -212,12 +216,14 @@ class Accumulator:
         self._handle = _new(_abi.lib.dg_accumulator_create, _abi.lib.dg_accumulator_close, self._running,
                             ctypes.byref(made))
         self._next = 0
+        self._heads: Tuple[object, ...] = ()  # the library knows them again by their addresses
 
     def add(self, train: _rows.Source, inf: _rows.Source, tokens: Any = None, sequences: Any = None,
             positions: Any = None) -> None:
         """Measures a batch and adds it. Without `sequences`, [rows, vocabulary] is one more sequence and [sequences,
         rows, vocabulary] is as many more; a sequence that goes on over several batches is given by its number."""
         columns = {"tokens": tokens, "sequences": sequences, "positions": positions}
+        self._heads = (getattr(train, "head", None), getattr(inf, "head", None))
         of_both = _rows.prepare(train, "train", first_sequence=self._next, **columns)
         for of_train, of_inf in _rows.pairs(of_both, _rows.prepare(inf, "inf", like=of_both)):
             self._running.run(_abi.lib.dg_accumulator_add, self._handle.value, ctypes.byref(of_train),

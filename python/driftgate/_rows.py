@@ -2,7 +2,7 @@
 
 import array
 import ctypes
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _abi, _arrays
 from ._errors import InvalidArgument
@@ -25,7 +25,7 @@ class Head:
         _in_host_memory(seen, "weight")
         options = _abi.HeadOptions(rows=seen.rows, vocabulary=vocabulary or 0, scale=scale, soft_cap=soft_cap or 0.0)
         options.weight = _matrix(seen)
-        keep = [seen]
+        keep: List[object] = [seen]
         if bias is not None:
             given = _arrays.view(bias, "bias")
             if given.dtype not in _arrays.FLOATS or given.shape != (seen.rows,) or given.strides != (1,):
@@ -109,7 +109,7 @@ class _Source(NamedTuple):
     member: str  # "logits" or "hidden"
     rows: int
     steps: Tuple[int, ...]
-    fields: dict
+    fields: Dict[str, Any]
     keep: object
 
 

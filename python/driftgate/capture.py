@@ -170,7 +170,7 @@ def _capture_of(prepared: _rows.Prepared, identity: Identity, name: str) -> Capt
 class CaptureWriter:
     """Writes a capture in parts into a folder: ``with CaptureWriter(path, kernel="…") as w: w.append(logits, …)``.
 
-    The folder is whole when `close` returns; where the block raises, what was not in a file yet is left out.
+    The capture is whole when `close` returns. Where the block raises, the files that were written so far stay.
     """
 
     def __init__(self, path: Path, kernel: str = "", *, checkpoint: str = "", corpus_digest: str = "",
@@ -183,6 +183,7 @@ class CaptureWriter:
         self._handle = _new(_abi.lib.dg_writer_create, _abi.lib.dg_writer_close, None, _abi.Text.of(self.path),
                             ctypes.byref(options))
         self._next = 0
+        self._head: object = None  # the library knows it again by its address
 
     def append(self, rows: _rows.Source, *, tokens: Any = None, sequences: Any = None, positions: Any = None,
                logprobs: Any = None) -> None:
@@ -192,6 +193,7 @@ class CaptureWriter:
             raise InvalidArgument(f"{self.path} is closed; write to another folder")
         prepared = _rows.prepare(rows, "rows", tokens=tokens, sequences=sequences, positions=positions,
                                  logprobs=logprobs, first_sequence=self._next)
+        self._head = getattr(rows, "head", None)
         for block in prepared.blocks:
             _abi.check(_abi.lib.dg_writer_append(self._handle.value, ctypes.byref(block), None))
         self._next = prepared.columns.next_sequence

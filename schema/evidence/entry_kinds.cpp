@@ -33,12 +33,13 @@ constexpr EntryField kBootstrapped[] = {{"version", T::text, true, "what serves 
                                         {"reason", T::text, true, "why without a promotion"},
                                         {"claim", T::text, true, "of conformity: none"},
                                         {"url", T::text, kOptional, "base URL of the version"}};
-constexpr EntryField kRequested[] = {{"engine", T::text, true, "of the candidate"},
-                                     {"kernel", T::text, true, "of the candidate"},
-                                     {"candidate", T::text, true, "version"},
-                                     {"seed", T::any, true, "of every random choice"},
-                                     {"request", T::structure, true, "the request as it was made"},
-                                     {"url", T::text, kOptional, "base URL of the candidate"}};
+constexpr EntryField kRequested[] = {
+    {"engine", T::text, true, "of the candidate"},
+    {"kernel", T::text, true, "of the candidate"},
+    {"candidate", T::text, true, "version"},
+    {"seed", T::any, true, "of every random choice"},
+    {"request", T::structure, true, "the whole request, with what came from the model's recipe"},
+    {"url", T::text, kOptional, "base URL of the candidate"}};
 constexpr EntryField kState[] = {{"from", T::text, true, "state before"},
                                  {"to", T::text, true, "state after"},
                                  {"stage", T::text, true, "stage it is in, or empty"},
@@ -199,6 +200,14 @@ constexpr EntryField kGuardDecided[] = {
     {"ordered", T::text, true, "what was ordered, or empty"},
     {"reason", T::text, true, "why"},
     {"tried", T::list, true, "{action, possible, reason}, in the order in which they were looked at"}};
+constexpr EntryField kRecipeSet[] = {{"model", T::text, true, "whose promotions it is for"},
+                                     {"change", T::text, true, "created or replaced"},
+                                     {"revision", T::integer, true, "after it"},
+                                     {"digest", T::text, true, "of its canonical JSON"},
+                                     {"recipe", T::structure, true, "parts of a promotion request"}};
+constexpr EntryField kRecipeDeleted[] = {{"model", T::text, true, "whose promotions it was for"},
+                                         {"revision", T::integer, true, "after it"},
+                                         {"digest", T::text, true, "of the recipe that was deleted"}};
 constexpr EntryField kGuardEnded[] = {{"guard", T::text, true, "id"}, {"reason", T::text, true, "why"}};
 
 const EntryKindSpec kSpecs[] = {
@@ -237,6 +246,8 @@ const EntryKindSpec kSpecs[] = {
     {K::guard_alarmed, "a guard raised an alarm, or one cleared", kGuardAlarmed},
     {K::guard_decided, "what was done about an alarm", kGuardDecided},
     {K::guard_ended, "a guard ended", kGuardEnded},
+    {K::recipe_set, "a model's recipe was made or changed", kRecipeSet},
+    {K::recipe_deleted, "a model's recipe was deleted", kRecipeDeleted},
 };
 static_assert(std::size(kSpecs) == kEvidenceKinds);
 

@@ -15,8 +15,9 @@ constexpr std::array<std::string_view, kEvidenceKinds> kKindNames = {
     "evidence_redacted",   "daemon_started",    "clock_stepped",      "block_set",
     "block_lifted",        "key_rotated",       "epoch_changed",      "schedule_set",
     "schedule_deleted",    "router_replaced",   "breaker_changed",    "guard_armed",
-    "guard_alarmed",       "guard_decided",     "guard_ended"};
-static_assert(static_cast<std::size_t>(EvidenceKind::guard_ended) + 1 == kEvidenceKinds);
+    "guard_alarmed",       "guard_decided",     "guard_ended",        "recipe_set",
+    "recipe_deleted"};
+static_assert(static_cast<std::size_t>(EvidenceKind::recipe_deleted) + 1 == kEvidenceKinds);
 
 std::unexpected<Error> malformed(const std::string& what, const std::string& where = {}) {
   return fail(ErrorCode::invalid_document, "not an evidence entry: " + what, where);

@@ -49,9 +49,11 @@ enum class EvidenceKind : std::uint8_t {
   guard_alarmed,
   guard_decided,
   guard_ended,
+  recipe_set,
+  recipe_deleted,
 };
 
-inline constexpr std::size_t kEvidenceKinds = 35;
+inline constexpr std::size_t kEvidenceKinds = 37;
 
 [[nodiscard]] std::string_view to_string(EvidenceKind kind);
 /// The kind of this name. Error: `invalid_argument` for an unknown name.

@@ -47,8 +47,10 @@ struct Client {
     const auto tokens = api::stored_tokens(*h.store, now);
     const auto idempotency = api::stored_idempotency(*h.store, now);
     const auto schedules = pipeline::stored_schedules(*h.store, now);
+    const auto recipes = pipeline::stored_recipes(*h.store, now);
     api::Context context{*h.pipeline, *tokens, evidence, *idempotency, now, {}, {}, {}};
     context.schedules = schedules.get();
+    context.recipes = recipes.get();
     api::Api served(std::move(context));
     auto head = net::parse_request_head(fmt::format(
         "POST {} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nIdempotency-Key: k\r\n\r\n", request.path, bearer));

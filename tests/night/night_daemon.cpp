@@ -61,6 +61,7 @@ struct NightDaemon::Parts {
   std::unique_ptr<jobs::JobRunner> runner;
   std::unique_ptr<notify::Sender> sender;
   std::unique_ptr<notify::Desk> webhooks;
+  std::unique_ptr<pipeline::RecipeAdmin> recipes;
   std::unique_ptr<pipeline::ScheduleAdmin> schedules;
   std::unique_ptr<pipeline::Insight> insight;
   std::unique_ptr<pipeline::Pipeline> pipeline;
@@ -130,6 +131,8 @@ Result<void> NightDaemon::Parts::start_pipeline() {
       *store, now_us, [this](const std::string& actor, const pipeline::PromotionRequest& request) {
         return pipeline->try_request(actor, request);
       });
+  recipes = pipeline::stored_recipes(
+      *store, now_us, [this](const std::string& document) { return pipeline->try_recipe(document); });
   insight = pipeline::stored_insight(*store);
   pipeline =
       pipeline::Pipeline::create({.settings = app::pipeline_settings(settings, app::kVersion),
@@ -164,6 +167,7 @@ Result<void> NightDaemon::Parts::serve_api() {
                                                 .burst = 1e9,
                                                 .webhooks = webhooks.get(),
                                                 .schedules = schedules.get(),
+                                                .recipes = recipes.get(),
                                                 .insight = insight.get()});
   auto options = TRY(app::server_options(settings));
   options.log = [this](std::string_view message) { log.warn(message); };

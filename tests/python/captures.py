@@ -5,7 +5,7 @@ import subprocess
 
 import numpy
 
-DRIFTGATE = os.environ["DRIFTGATE_BIN"]
+DRIFTGATE = os.environ.get("DRIFTGATE_BIN", "driftgate")
 CONTRACT = """apiVersion: driftgate/v1
 kind: KernelContract
 metadata: {name: python-test, owners: [a@example.org]}

@@ -1,4 +1,5 @@
 """The structs and functions in ctypes are those of driftgate.h."""
+import ast
 import ctypes
 import os
 import re
@@ -68,6 +69,15 @@ class Interface(unittest.TestCase):
             self.assertEqual(number(f"DG_VERDICT_{(name or 'none').upper()}"), index)
         for index, name in enumerate(_abi.MODES):
             self.assertEqual(number(f"DG_MODE_{name.upper()}"), index)
+
+    def test_the_package_is_python_3_9(self):
+        package = os.path.join(os.environ["DRIFTGATE_ROOT"], "python", "driftgate")
+        names = [os.path.join(folder, name) for folder, _, files in os.walk(package) for name in files
+                 if name.endswith(".py")]
+        self.assertGreater(len(names), 8)
+        for name in names:
+            with open(name, encoding="utf-8") as handle:
+                ast.parse(handle.read(), name, feature_version=(3, 9))
 
     def test_metric_names_are_those_of_contracts(self):
         import driftgate

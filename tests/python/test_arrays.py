@@ -13,7 +13,7 @@ from optional import torch, torch_test
 
 
 def ints(ids):
-    return list((ctypes.c_int64 * ids.count).from_address(ids.address))
+    return list((ctypes.c_int64 * ids.length).from_address(ids.address))
 
 
 class Rows(unittest.TestCase):

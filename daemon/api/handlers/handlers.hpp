@@ -16,6 +16,7 @@ void add_promotion_routes(std::vector<Route>& list);
 void add_job_routes(std::vector<Route>& list);
 void add_series_routes(std::vector<Route>& list);
 void add_overview_routes(std::vector<Route>& list);
+void add_recipe_routes(std::vector<Route>& list);
 void add_schedule_routes(std::vector<Route>& list);
 void add_evidence_routes(std::vector<Route>& list);
 void add_audit_routes(std::vector<Route>& list);

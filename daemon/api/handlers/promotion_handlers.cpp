@@ -9,7 +9,7 @@ namespace {
 using pipeline::Service;
 
 Reply post_promotion(Context& context, const Call& call) {
-  const auto request = TRY(pipeline::parse_promotion_request(call.request.body));
+  const auto request = TRY(context.recipes->complete(call.request.body));
   const bool dry_run = TRY(flag_of(call, "dry_run"));
   if (dry_run) return view_response(context.service.plan_promotion(call.principal.name, request));
   const auto view = TRY(context.service.request_promotion(call.principal.name, request));
@@ -116,14 +116,16 @@ void add_promotion_routes(std::vector<Route>& list) {
   RouteGroup promotions(list, "promotions");
   promotions
       .post("/v1/promotions", "requestPromotion",
-            "Request a promotion; `Prefer: wait=N` waits for its end, N seconds and at most 60",
+            "Request a promotion, with what the request lacks from the model's recipe; `Prefer: wait=N` "
+            "waits for "
+            "its end, N seconds and at most 60",
             Scope::promoter, post_promotion)
       .query("dry_run", "boolean", "return the plan and change nothing")
       .body("PromotionRequest")
       .idempotent()
       .waits()
       .answer(201, "Promotion", "accepted")
-      .answer(200, "Plan", "dry run: stages, clauses, windows, needed samples");
+      .answer(200, "Plan", "dry run: stages, clauses, windows, needed samples, the whole request");
   add_list_route(promotions);
   promotions
       .get("/v1/promotions/{id}", "getPromotion",

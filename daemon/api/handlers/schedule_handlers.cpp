@@ -1,9 +1,7 @@
 #include <fmt/core.h>
 
-#include <functional>
-
+#include "daemon/api/handlers/changes.hpp"
 #include "daemon/api/handlers/handlers.hpp"
-#include "daemon/api/preconditions.hpp"
 #include "daemon/api/route_builder.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 
@@ -13,39 +11,13 @@ namespace {
 using schema::ErrorCode;
 
 constexpr std::int64_t kShownNext = 5;
-constexpr int kTriesOfAny = 5;
 
-net::Response with_etag(net::Response response, const pipeline::View& view) {
-  response.headers.push_back({"ETag", etag_of(view.seq)});
-  return response;
+ReadNow schedule_of(Context& context, const Call& call) {
+  return [&context, &call] { return context.schedules->get(call.path[0]); };
 }
 
-net::Response failed_precondition(const std::string& why) {
-  return net::plain_problem(412, "precondition_failed", why);
-}
-
-using ChangeAt = std::function<schema::Result<pipeline::View>(std::uint64_t revision)>;
-
-/// Makes a change to the revision that If-Match names: 428 without one, 412 when it names another than the newest.
-/// A change by somebody else in between is 412 too; but "*" means whatever it is now, and tries again.
 Reply change_at(Context& context, const Call& call, const ChangeAt& change) {
-  const auto wanted = TRY(if_match_of(call.request));
-  if (!wanted)
-    return net::plain_problem(
-        428, "precondition_required",
-        "A change names the revision that was read: send If-Match with the ETag of GET.");
-  for (int tries = 0;; ++tries) {
-    const auto now = TRY(context.schedules->get(call.path[0]));
-    if (!holds(*wanted, etag_of(now.seq)))
-      return failed_precondition(fmt::format(
-          "The schedule's ETag is {} now, which If-Match does not name: read it again.", etag_of(now.seq)));
-    const auto view = change(now.seq);
-    const bool overtaken = !view && view.error().code == ErrorCode::conflict;
-    if (overtaken && wanted->any && tries < kTriesOfAny) continue;
-    if (overtaken) return failed_precondition(view.error().describe());
-    if (!view) return std::unexpected(view.error());
-    return with_etag(json_response(200, view->json), *view);
-  }
+  return change_at(call, "schedule", schedule_of(context, call), change);
 }
 
 template <bool paused>

@@ -1,7 +1,9 @@
 #include <nlohmann/json.hpp>
 
+#include "daemon/api/access/credentials.hpp"
 #include "daemon/api/handlers/handlers.hpp"
 #include "daemon/api/metrics_text.hpp"
+#include "daemon/api/model_metrics.hpp"
 #include "daemon/api/openapi.hpp"
 #include "daemon/api/route_builder.hpp"
 #include "schema/contract/contract.hpp"
@@ -26,9 +28,17 @@ Reply get_ready(Context& context, const Call&) {
   return json_response(ready ? 200 : 503, json{{"ready", ready}, {"checks", checks}}.dump());
 }
 
-Reply get_metrics(Context& context, const Call&) {
-  return text_response(service_metrics(context.service.figures()) + context.more_metrics(),
-                       "text/plain; version=0.0.4; charset=utf-8");
+/// Without credentials the figures name no model, as nothing else does that everybody may ask for.
+Reply get_metrics(Context& context, const Call& call) {
+  bool named = false;
+  if (call.request.header("authorization")) {
+    const auto who = TRY(authenticate(context.tokens, call.request, context.server.tls));
+    named = auth::require(who, Scope::viewer).has_value();
+  }
+  const auto figures = context.service.figures();
+  auto text = service_metrics(figures) + event_metrics(figures) + context.more_metrics();
+  if (named) text += model_metrics(figures);
+  return text_response(std::move(text), "text/plain; version=0.0.4; charset=utf-8");
 }
 
 Reply get_openapi(Context&, const Call&) {
@@ -69,7 +79,9 @@ void add_system_routes(std::vector<Route>& list) {
   system.get("/readyz", "ready", "Says whether the daemon can do its work", {}, get_ready)
       .answer(200, "Ready", "ready")
       .answer(503, "Ready", "not ready; `checks` says why");
-  system.get("/metrics", "metrics", "Metrics for Prometheus", {}, get_metrics)
+  system
+      .get("/metrics", "metrics", "Metrics for Prometheus; with a token of scope viewer also by model", {},
+           get_metrics)
       .answer(200, "", "Prometheus text format 0.0.4", "text/plain");
   system.get("/openapi.json", "openapi", "This document", {}, get_openapi)
       .answer(200, "Document", "OpenAPI 3.1");

@@ -14,15 +14,16 @@ constexpr std::array<const char*, 5> kStateMembers{"from", "to", "stage", "attem
 constexpr std::array<const char*, 1> kRouteMembers{"candidate_bp"};
 
 /// Kinds of which everybody may know that they were written, and about what.
-constexpr std::array<std::string_view, 23> kKindsOfAll{
-    "promotion_requested", "verdict_reached",   "approval_given",
-    "waiver_given",        "hold_set",          "hold_lifted",
-    "block_set",           "block_lifted",      "schedule_set",
-    "schedule_deleted",    "schedule_fired",    "schedule_skipped",
-    "contract_registered", "engine_registered", "kernel_registered",
-    "model_bootstrapped",  "guard_armed",       "guard_alarmed",
-    "guard_decided",       "guard_ended",       "breaker_changed",
-    "job_finished",        "escalation_decided"};
+constexpr std::array<std::string_view, 25> kKindsOfAll{
+    "promotion_requested", "verdict_reached",    "approval_given",
+    "waiver_given",        "hold_set",           "hold_lifted",
+    "block_set",           "block_lifted",       "schedule_set",
+    "schedule_deleted",    "schedule_fired",     "schedule_skipped",
+    "contract_registered", "engine_registered",  "kernel_registered",
+    "model_bootstrapped",  "guard_armed",        "guard_alarmed",
+    "guard_decided",       "guard_ended",        "breaker_changed",
+    "job_finished",        "escalation_decided", "recipe_set",
+    "recipe_deleted"};
 constexpr std::string_view kStartKind = "daemon_started";
 
 /// The envelope without the actor, and these members of the body.

@@ -10,11 +10,10 @@
 #include "stages/suggest.hpp"
 
 namespace driftgate::cli {
-namespace {
 
 using schema::Result;
 
-Result<std::string> suggestion(const SuggestArgs& args) {
+Result<std::string> suggested_contract(const SuggestArgs& args) {
   const auto opened = TRY(drift::open_inputs(args));
   const auto table = TRY(gpu::measure(opened.train, opened.inf, opened.slices(), {}));
   stages::SuggestInputs inputs;
@@ -26,8 +25,6 @@ Result<std::string> suggestion(const SuggestArgs& args) {
   inputs.sources = args.train + " against " + args.inf;
   return stages::suggest_contract(inputs);
 }
-
-}  // namespace
 
 int contract_diff_command(const std::string& before, const std::string& after, bool json) {
   const auto old_contract = drift::read_contract_file(before);
@@ -42,7 +39,7 @@ int contract_diff_command(const std::string& before, const std::string& after, b
 int contract_suggest(const SuggestArgs& args) {
   auto writable = check_outputs({{"--out", args.out == "-" ? "" : args.out}}, drift::paths_of(args));
   if (!writable) return report_offline(writable.error());
-  const auto text = suggestion(args);
+  const auto text = suggested_contract(args);
   if (!text) return report_offline(text.error());
   if (args.out.empty() || args.out == "-") {
     fmt::print("{}", *text);

@@ -16,6 +16,8 @@ struct SuggestArgs : drift::InputArgs {
   double headroom = 2;
   std::string out;  ///< file for the YAML; empty: standard output
 };
+/// The YAML that `contract suggest` writes. Errors of reading and measuring captures.
+[[nodiscard]] schema::Result<std::string> suggested_contract(const SuggestArgs& args);
 /// `driftgate contract suggest`: limits from captures, as YAML to review. Exit status: 0, 4, 64, 74.
 [[nodiscard]] int contract_suggest(const SuggestArgs& args);
 

@@ -8,6 +8,7 @@
 #include "daemon/cli/drift/drift_certificate.hpp"
 #include "daemon/cli/drift/drift_progress.hpp"
 #include "daemon/cli/drift/drift_ranks.hpp"
+#include "daemon/cli/drift/drift_reports.hpp"
 #include "daemon/cli/drift/drift_rows.hpp"
 #include "daemon/cli/drift/drift_text.hpp"
 #include "daemon/cli/exit_codes.hpp"
@@ -37,8 +38,8 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
     };
   }
   auto table = ranks.measure(
-      inputs.train, inputs.inf, inputs.slices(),
-      drift::options_for(inputs.terms(), inputs.slices(), args), drift::bits_for(inputs.terms()),
+      inputs.train, inputs.inf, inputs.slices(), drift::options_for(inputs.terms(), inputs.slices(), args),
+      drift::bits_for(inputs.terms()),
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }, sink);
   if (!table || !rows) return table;
   TRY(rows->finish());
@@ -46,13 +47,14 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
 }
 
 /// Before anything is read: nobody waits for figures that cannot be written.
-Result<void> check_files(const DriftArgs& args) {
+Result<void> check_files(const DriftArgs& args, const std::vector<ReportFile>& reports) {
   std::vector<std::string> inputs = drift::paths_of(args);
   inputs.insert(inputs.end(), {args.lm_head, args.checkpoint});
-  return check_outputs({{"--json", args.json == "-" ? "" : args.json},
-                        {"--certificate", args.certificate},
-                        {"--rows-out", args.rows_out, true}},
-                       inputs);
+  std::vector<OutputFile> outputs{{"--json", args.json == "-" ? "" : args.json},
+                                  {"--certificate", args.certificate},
+                                  {"--rows-out", args.rows_out, true}};
+  for (const ReportFile& report : reports) outputs.push_back(report.output);
+  return check_outputs(outputs, inputs);
 }
 
 int run(const DriftArgs& args, gpu::RankSession& ranks) {
@@ -60,8 +62,10 @@ int run(const DriftArgs& args, gpu::RankSession& ranks) {
     fail(ranks, error);
     return offline_exit_code_of(error.code);
   };
+  const auto reports = report_files(args.reports);
+  if (!reports) return refuse(reports.error());
   if (ranks.root()) {
-    if (auto ok = check_files(args); !ok) return refuse(ok.error());
+    if (auto ok = check_files(args, *reports); !ok) return refuse(ok.error());
   }
   const auto inputs = drift::open_inputs(args, {args.lm_head, args.checkpoint}, !args.certificate.empty());
   if (!inputs) return refuse(inputs.error());
@@ -77,6 +81,7 @@ int run(const DriftArgs& args, gpu::RankSession& ranks) {
     auto page = write_certificate(args, report, inputs->train, inputs->inf);
     if (written) written = std::move(page);
   }
+  if (auto pages = write_reports(*reports, report); written) written = std::move(pages);
   // The figures are printed even when a file could not be written, such as on a full disk.
   if (args.json != "-") fmt::print("{}", drift_text(report));
   return written ? drift::exit_code_of(report.verdict) : report_offline(written.error());

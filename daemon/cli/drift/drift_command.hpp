@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/drift/inputs.hpp"
 
@@ -19,6 +20,7 @@ struct DriftArgs : drift::InputArgs, drift::MeasureArgs {
   std::string lm_head;                 ///< file with the head of hidden states; empty = as captured
   std::string checkpoint;              ///< folder or file that holds the head; empty = none
   std::string certificate;             ///< page of Markdown to write; empty = none
+  std::vector<std::string> reports;    ///< FORMAT=FILE each: junit, markdown or html
   std::string version;                 ///< of the program, for the certificate
 };
 

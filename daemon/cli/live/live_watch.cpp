@@ -78,8 +78,9 @@ bool measures_live(const json& promotion) {
 /// A thread that follows the promotion, and what it has seen, for the thread that draws.
 class Follower {
  public:
-  Follower(const Client& client, const std::string& id, json promotion)
+  Follower(const Client& client, const std::string& id, json promotion, std::string until)
       : client_(client),
+        until_(std::move(until)),
         series_(client, id),
         path_(promotion_path(id) + "/events"),
         watched_(std::move(promotion), wall_us()),
@@ -134,7 +135,7 @@ class Follower {
     bool goes_on = false, live = false;
     {
       const std::lock_guard lock(mutex_);
-      goes_on = watched_.take(event, wall_us());
+      goes_on = watched_.take(event, wall_us()) && !is_reached(watched_.promotion(), until_);
       live = measures_live(watched_.promotion());
       tell();
     }
@@ -168,6 +169,7 @@ class Follower {
   }
 
   Client client_;
+  const std::string until_;
   SeriesReader series_;
   const std::string path_;
   std::mutex mutex_;
@@ -197,17 +199,17 @@ bool draw_until_over(Terminal& terminal, Follower& follower) {
 
 }  // namespace
 
-Result<int> watch_live(Client& client, const std::string& id) {
+Result<int> watch_live(Client& client, const std::string& id, const std::string& until) {
   auto promotion = TRY(parse_answer(client.get(promotion_path(id))));
   Terminal terminal;
-  Follower follower(client, id, std::move(promotion));
+  Follower follower(client, id, std::move(promotion), until);
   if (!draw_until_over(terminal, follower)) {
     print_line("\r\x1b[KThe promotion goes on: driftgate watch " + printable(id));
     terminal.end_by_signal();
   }
   if (std::ferror(stdout) != 0) return kExitIo;
   const std::string state = TRY(follower.outcome());
-  return exit_code_of_state(state);
+  return !until.empty() && state == until ? kExitOk : exit_code_of_state(state);
 }
 
 }  // namespace driftgate::cli::live

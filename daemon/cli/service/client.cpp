@@ -177,8 +177,9 @@ Result<void> Client::download(const std::string& target, const net::OnBody& on_b
 }
 
 Result<std::string> Client::change(const std::string& method, const std::string& target,
-                                   std::int64_t revision, std::string body) {
-  net::Headers headers{{"If-Match", fmt::format("\"{}\"", revision)}};
+                                   std::optional<std::int64_t> revision, std::string body) {
+  net::Headers headers;
+  if (revision) headers.push_back({"If-Match", fmt::format("\"{}\"", *revision)});
   if (!body.empty()) headers.push_back({"Content-Type", "application/json"});
   return exchange(
       {.method = method, .target = target, .headers = std::move(headers), .body = std::move(body)});

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,7 @@ struct ConnectionArgs {
   std::string url;            ///< --url, else DRIFTGATE_URL, else http://127.0.0.1:7433
   std::string token_file;     ///< --token-file, else DRIFTGATE_TOKEN, else ~/.config/driftgate/token
   bool json = false;          ///< --json
+  std::string until{};        ///< --until of watch: also ends in this state of the promotion
   bool plain = false;         ///< --plain: lines for files and scripts also on a terminal
   net::TlsClientFiles tls{};  ///< --ca (else DRIFTGATE_CA), --cert, --key: for an https URL
 };
@@ -45,9 +47,10 @@ class Client {
 
   /// Gives a body of any length to `on_bytes` as it comes; `io` when that returns false.
   [[nodiscard]] schema::Result<void> download(const std::string& target, const net::OnBody& on_bytes);
-  /// Changes an existing resource: PUT, POST or DELETE with If-Match "revision".
+  /// Changes a resource: PUT, POST or DELETE with If-Match "revision", or without it where there is none yet.
   [[nodiscard]] schema::Result<std::string> change(const std::string& method, const std::string& target,
-                                                   std::int64_t revision, std::string body = {});
+                                                   std::optional<std::int64_t> revision,
+                                                   std::string body = {});
 
   /// Follows an event stream until its `end` event, until `on_event` or a hook returns false, or until an
   /// error that a retry cannot resolve. A connection that is interrupted, or was and is answered with 429,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "daemon/cli/json_text.hpp"
 
 namespace driftgate::cli {
@@ -59,6 +61,25 @@ std::string start_text(const json& plan) {
   return text;
 }
 
+/// What came from the model's recipe, with the values.
+std::string recipe_text(const json& request) {
+  const json use = member_of(request, "recipe");
+  if (!use.is_object()) return {};
+  std::string text = fmt::format("From the recipe of {}, revision {} ({}):\n", text_of(request, "model"),
+                                 text_of(use, "revision"), text_of(use, "digest"));
+  for (const json& part : member_of(use, "parts")) {
+    const std::string pointer = plain_text(part);
+    const json* value = &request;
+    for (std::size_t at = 0; value != nullptr && at < pointer.size();) {
+      const auto end = std::min(pointer.find('/', at + 1), pointer.size());
+      value = base::member(*value, pointer.substr(at + 1, end - at - 1));
+      at = end;
+    }
+    if (value != nullptr) text += fmt::format("  {}: {}\n", pointer, plain_text(*value));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string plan_text(const json& plan) {
@@ -66,6 +87,7 @@ std::string plan_text(const json& plan) {
       fmt::format("{} for {} under the contract {}: a plan, nothing was changed.\n", text_of(plan, "engine"),
                   text_of(plan, "model"), text_of(plan, "contract_name"));
   text += start_text(plan);
+  text += recipe_text(member_of(plan, "request"));
   for (const json& stage : member_of(plan, "stages")) {
     text += "\n" + text_of(stage, "stage") + "\n" + schedule_text(member_of(stage, "plan"));
     const json clauses = member_of(stage, "clauses");

@@ -23,11 +23,14 @@ Result<void> add_captures(json& request, const std::string& stage, const Capture
   const bool any =
       !args.train.empty() || !args.inf.empty() || !args.adapter.empty() || !args.corpus.empty() || floor;
   if (!any) return {};
-  if (args.train.empty() || args.inf.empty() == args.adapter.empty())
+  // What is left out here may come from the model's recipe.
+  if (!args.inf.empty() && !args.adapter.empty())
     return fail(ErrorCode::invalid_argument,
-                fmt::format("the {0} stage needs --{0}-train and one of --{0}-inf and --{0}-adapter", stage));
-  json captures{{"train", args.train}};
-  captures["inf"] = args.inf.empty() ? json{{"adapter", args.adapter}} : json(args.inf);
+                fmt::format("the {0} stage takes one of --{0}-inf and --{0}-adapter", stage));
+  json captures = json::object();
+  if (!args.train.empty()) captures["train"] = args.train;
+  if (!args.inf.empty()) captures["inf"] = args.inf;
+  if (!args.adapter.empty()) captures["inf"] = json{{"adapter", args.adapter}};
   if (!args.corpus.empty()) captures["corpus"] = args.corpus;
   if (!args.floor_train.empty()) captures["floor"]["train"] = args.floor_train;
   if (!args.floor_inf.empty()) captures["floor"]["inf"] = args.floor_inf;
@@ -38,7 +41,9 @@ Result<void> add_captures(json& request, const std::string& stage, const Capture
 
 Result<std::string> request_body(const PromoteArgs& args) {
   if (!args.request_file.empty()) return read_file(args.request_file);
-  json request{{"model", args.model}, {"engine", args.engine}, {"contract", args.contract}};
+  json request{{"model", args.model}, {"engine", args.engine}};
+  if (!args.contract.empty()) request["contract"] = args.contract;
+  if (args.no_recipe) request["recipe"] = false;
   if (!args.note.empty()) request["note"] = args.note;
   if (!args.fallback_engine.empty()) request["fallback_engine"] = args.fallback_engine;
   if (args.accept_undecidable) request["accept_undecidable"] = true;
@@ -73,8 +78,11 @@ Result<int> start(const ConnectionArgs& connection, Client& client, const Promot
 void add_promote_options(CLI::App& sub, PromoteArgs& into) {
   sub.add_option("model", into.model, "Model");
   sub.add_option("--engine", into.engine, "Registered engine: the candidate");
-  sub.add_option("--contract", into.contract,
-                 "Contract: its digest, or its name for the newest registration");
+  sub.add_option(
+      "--contract", into.contract,
+      "Contract: its digest, or its name for the newest registration (the model's recipe says which)");
+  sub.add_flag("--no-recipe", into.no_recipe,
+               "Take nothing from the model's recipe, which supplies what is not given");
   sub.add_option("--note", into.note, "Note; kept as evidence");
   sub.add_option("--fallback-engine", into.fallback_engine,
                  "Registered engine of the contract's fallback kernel, if several serve it");
@@ -91,8 +99,9 @@ void add_promote_options(CLI::App& sub, PromoteArgs& into) {
   for (CLI::Option* option : sub.get_options()) {
     const std::string name = option->get_name();
     const bool in_file = name == "model" || name == "--engine" || name == "--contract" || name == "--note" ||
-                         name == "--fallback-engine" || name == "--accept-undecidable" ||
-                         name.starts_with("--numeric-") || name.starts_with("--slice-");
+                         name == "--fallback-engine" || name == "--no-recipe" ||
+                         name == "--accept-undecidable" || name.starts_with("--numeric-") ||
+                         name.starts_with("--slice-");
     if (in_file) request->excludes(option);
   }
 }
@@ -106,18 +115,18 @@ int promote(const ConnectionArgs& connection, const PromoteArgs& args) {
 int approve(const ConnectionArgs& connection, const std::string& promotion,
             const std::string& evidence_digest, const std::string& reason) {
   return with_daemon(connection, [&](Client& client) -> Result<int> {
+    const std::string id = TRY(find_promotion(client, promotion));
     std::string digest = evidence_digest;
     if (digest.empty()) {
-      const auto seen = TRY(parse_answer(client.get(promotion_path(promotion))));
+      const auto seen = TRY(parse_answer(client.get(promotion_path(id))));
       digest = text_of(member_of(seen, "approval"), "evidence_digest");
       if (digest.empty()) {
-        return fail(ErrorCode::conflict, fmt::format("promotion {} is not waiting for approval: it is {}",
-                                                     promotion, progress_line(seen)));
+        return fail(ErrorCode::conflict, fmt::format("promotion {} is not waiting for approval: it is {}", id,
+                                                     progress_line(seen)));
       }
       if (!connection.json) print(promotion_text(seen));
     }
-    return change(connection, client, promotion, "approve",
-                  {{"evidence_digest", digest}, {"reason", reason}});
+    return change(connection, client, id, "approve", {{"evidence_digest", digest}, {"reason", reason}});
   });
 }
 

@@ -154,6 +154,11 @@ void add_plain_option(CLI::App& sub, ConnectionArgs& into) {
   sub.add_flag("--plain", into.plain, "On a terminal too, print lines as they are printed into a file");
 }
 
+void add_until_option(CLI::App& sub, ConnectionArgs& into) {
+  sub.add_option("--until", into.until,
+                 "Also end, with exit code 0, once the promotion is in this state: awaiting_approval");
+}
+
 int status(const ConnectionArgs& connection, const std::string& subject) {
   return with_daemon(connection, [&](Client& client) {
     if (subject.empty()) return status_of_all(connection, client);

@@ -14,7 +14,7 @@ using nlohmann::json;
 /// Prints a promotion's events: evidence entries always, progress when its line changed.
 class Watcher {
  public:
-  explicit Watcher(bool as_json) : as_json_(as_json) {}
+  Watcher(bool as_json, std::string until) : as_json_(as_json), until_(std::move(until)) {}
 
   bool take(const net::SseEvent& event) {
     const json data = json::parse(event.data, nullptr, false);
@@ -24,21 +24,24 @@ class Watcher {
       print_line(json{
           {"id", event.id.empty() ? json(nullptr) : json(event.id)}, {"event", event.name}, {"data", data}}
                      .dump());
-      return !waits_for_people();
+      return !is_over();
     }
     if (event.name == "end") return true;
     const std::string line = event.name == "progress" ? "  … " + progress_line(data) : entry_line(data);
     if (line != last_line_) print_line(line);
     last_line_ = line;
-    return !waits_for_people();
+    return !is_over();
   }
 
   /// Inconclusive is not the end, but nothing happens until a person decides: the command ends there.
-  [[nodiscard]] bool waits_for_people() const { return text_of(last_, "state") == "inconclusive"; }
+  [[nodiscard]] bool is_over() const {
+    return text_of(last_, "state") == "inconclusive" || is_reached(last_, until_);
+  }
   [[nodiscard]] const json& promotion() const { return last_; }
 
  private:
   const bool as_json_;
+  const std::string until_;
   std::string last_line_;
   json last_ = json::object();
 };
@@ -48,11 +51,13 @@ class Watcher {
 int watch(const ConnectionArgs& connection, const std::string& subject) {
   return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
     const std::string id = TRY(find_promotion(client, subject));
-    if (!connection.json && !connection.plain && live::can_draw()) return live::watch_live(client, id);
-    Watcher watcher(connection.json);
+    if (!connection.json && !connection.plain && live::can_draw())
+      return live::watch_live(client, id, connection.until);
+    Watcher watcher(connection.json, connection.until);
     TRY(client.follow(promotion_path(id) + "/events",
                       [&watcher](const net::SseEvent& event) { return watcher.take(event); }));
     if (!connection.json) print(promotion_text(watcher.promotion()));
+    if (is_reached(watcher.promotion(), connection.until)) return kExitOk;
     return exit_code_of_state(text_of(watcher.promotion(), "state"));
   });
 }

@@ -6,8 +6,10 @@
 #include "daemon/evidence/tables/parts.hpp"
 #include "daemon/evidence/tables/recorded.hpp"
 #include "daemon/store/promotions/blocks.hpp"
+#include "daemon/store/registry/recipes.hpp"
 #include "daemon/store/registry/schedules.hpp"
 #include "daemon/store/sqlite/rows.hpp"
+#include "schema/json.hpp"
 
 namespace driftgate::evidence::tables {
 
@@ -66,6 +68,17 @@ Result<void> compare_schedule(Findings& findings, const store::ScheduleRow& row,
   return {};
 }
 
+Result<void> compare_recipe(Findings& findings, const store::RecipeRow& row, const LogEntry& entry) {
+  RowCheck check(findings, fmt::format("recipe of '{}'", row.model), entry);
+  check.column("its entry", row.evidence_seq, entry.seq);
+  check.subject("the model", row.model, "model");
+  check.member("the revision", static_cast<std::int64_t>(row.revision), "revision");
+  check.member("the digest", row.digest, "digest");
+  check.member("the digest of its document", schema::document_digest(*row.document), "digest");
+  check.column("who set it", row.set_by, entry.actor);
+  return {};
+}
+
 std::string fire_text(std::string_view schedule, std::int64_t fire_us) {
   return fmt::format("fire of schedule '{}' at {}", schedule, fire_us);
 }
@@ -91,6 +104,17 @@ Result<void> check_schedules(LogView& log) {
       [](const std::string& name) { return fmt::format("schedule '{}'", name); }, "set",
       [&](const store::ScheduleRow& row, const Recorded& schedule) {
         return compare_schedule(log.findings(), row, schedule.made);
+      });
+}
+
+Result<void> check_recipes(LogView& log) {
+  auto recipes = TRY(recorded_rows(log, EvidenceKind::recipe_set, EvidenceKind::recipe_deleted, "model"));
+  std::erase_if(recipes, [](const auto& recipe) { return recipe.second.ended.has_value(); });
+  return compare_rows(
+      log, std::move(recipes), store::list_recipes, &store::RecipeRow::model,
+      [](const std::string& model) { return fmt::format("recipe of '{}'", model); }, "set",
+      [&](const store::RecipeRow& row, const Recorded& recipe) {
+        return compare_recipe(log.findings(), row, recipe.made);
       });
 }
 

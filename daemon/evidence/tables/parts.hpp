@@ -27,6 +27,7 @@ Result<void> check_engines(LogView& log);
 Result<void> check_engine_access(LogView& log);
 Result<void> check_blocks(LogView& log);
 Result<void> check_schedules(LogView& log);
+Result<void> check_recipes(LogView& log);
 
 /// Fire times after the row `after` (0: from the start), a page at a time, and then `after` is the last one's.
 /// False when there was none.

@@ -56,6 +56,7 @@ class Comparison {
     TRY(part("the table of engines", tables::check_engines));
     TRY(part("the table of what engines ask for", tables::check_engine_access));
     TRY(part("the table of schedules", tables::check_schedules));
+    TRY(part("the table of recipes", tables::check_recipes));
     TRY(fires(tables::check_fires, 0));
     TRY(fires(tables::check_fire_entries, -1));
     TRY(blobs());

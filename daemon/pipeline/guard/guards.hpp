@@ -28,6 +28,7 @@ struct GuardStep {
   std::shared_ptr<store::GuardRow> row;  ///< as it will be stored
   GuardOrders orders;
   Work rows;
+  std::shared_ptr<const DecisionFigures> figures;
 };
 /// Counts what the guarded version served in this window. Nothing without a guard, without requests of it, or
 /// while an order waits.

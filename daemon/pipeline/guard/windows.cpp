@@ -104,7 +104,8 @@ std::optional<GuardStep> guard_window(Context& context, const route::Window& win
     TRY(store::add_guard_keys(tx, row->id, day, keys));
     return store::update_guard(tx, *row);
   };
-  return GuardStep{window.model, std::move(row), std::move(orders), std::move(work)};
+  return GuardStep{window.model, std::move(row), std::move(orders), std::move(work),
+                   figures_of("guard", decision.verdicts, context.now())};
 }
 
 void finish_guard_window(Context& context, const GuardStep& step, bool committed) {
@@ -114,6 +115,7 @@ void finish_guard_window(Context& context, const GuardStep& step, bool committed
     context.effects.emplace_back(LoadGuard{step.model});
     return;
   }
+  context.figures.decided(step.model, step.figures);
   found->second->row = *step.row;
   found->second->unsaved = false;
   found->second->orders = step.orders;

@@ -121,7 +121,8 @@ schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checke
                    {"stages", std::move(stages)},
                    {"unfit", unfit_json(checked, settings)},
                    {"undecidable", gaps_json(checked.gaps)},
-                   {"rescoring", std::move(rescoring)}};
+                   {"rescoring", std::move(rescoring)},
+                   {"request", json::parse(row.request)}};
   return View{row.model, 0, false, schema::canonical_json(value)};
 }
 

@@ -19,27 +19,6 @@ namespace {
 
 using schema::ErrorCode;
 
-schema::Result<store::ContractRow> find_contract(store::Reader& reader, const std::string& name) {
-  auto found = TRY(name.starts_with("sha256:") ? store::find_contract(reader, name)
-                                               : store::find_contract_by_name(reader, name));
-  if (!found) return unregistered("contract", name, "/contract");
-  return *found;
-}
-
-schema::Result<void> check_source(const CaptureSource& source, const Settings& settings,
-                                  const std::string& where) {
-  if (!source.adapter.empty()) {
-    if (settings.adapters.contains(source.adapter)) return {};
-    const auto names = fmt::format("{}", fmt::join(std::views::keys(settings.adapters), ", "));
-    return schema::fail(ErrorCode::not_found,
-                        fmt::format("there is no adapter '{}' in the settings; there are: {}", source.adapter,
-                                    names.empty() ? "none" : names),
-                        where);
-  }
-  TRY(about(where, jobs::open_below(source.uri, settings.roots)));
-  return {};
-}
-
 /// All that speaks against a request, in the order in which it was looked for.
 class Faults {
  public:
@@ -61,23 +40,7 @@ void check_floors(const StageCaptures& captures, const Settings& settings, const
     if (!(*floor)->first) continue;
     faults.note(check_source(*(*floor)->first, settings, where + "/" + name));
   }
-  for (const schema::Clause& clause : contract.clauses) {
-    if ((clause.stages & schema::stage_bit(stage)) == 0 || clause.severity == schema::Severity::soft)
-      continue;
-    const auto* metric = std::get_if<schema::MetricSubject>(&clause.subject);
-    const bool batch = metric != nullptr && metric->metric == schema::Metric::batch_variant_rate;
-    const bool wants_any = clause.limits.floor_multiple && !captures.floor_train && !captures.floor_inf;
-    if (!wants_any && !(batch && !captures.floor_inf)) continue;
-    faults.note(schema::fail(
-        ErrorCode::invalid_argument,
-        fmt::format(
-            "{} needs a noise floor: capture the rows of this stage once more with another batch size{} "
-            "and give that capture as floor.{} (`driftgate promote`: --{}-floor-{})",
-            clause.address(), batch ? ", by the inference kernel," : "", batch ? "inf" : "train or floor.inf",
-            stage == schema::Stage::offline_numeric ? "numeric" : "slice", batch ? "inf" : "train or -inf"),
-        where));
-    return;
-  }
+  faults.note(find_missing_floor(captures, contract, stage, where));
 }
 
 void check_captures(const std::optional<StageCaptures>& captures, const Settings& settings,
@@ -171,7 +134,7 @@ schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string&
                                        const route::Capabilities& data_plane) {
   auto model = TRY(model_with_incumbent(reader, request.model));
   auto engine = TRY(candidate_engine(reader, request));
-  auto stored = TRY(find_contract(reader, request.contract));
+  auto stored = TRY(named_contract(reader, request.contract));
   auto contract = TRY(parse_contract_row(stored));
   Snapshot snapshot{.checked = {.row = {},
                                 .request = request,
@@ -224,6 +187,48 @@ schema::Result<Judged> judge(store::Store& store, const Settings& settings,
 }
 
 }  // namespace
+
+schema::Result<store::ContractRow> named_contract(store::Reader& reader, const std::string& name) {
+  auto found = TRY(name.starts_with("sha256:") ? store::find_contract(reader, name)
+                                               : store::find_contract_by_name(reader, name));
+  if (!found) return unregistered("contract", name, "/contract");
+  return *found;
+}
+
+schema::Result<void> check_source(const CaptureSource& source, const Settings& settings,
+                                  const std::string& where) {
+  if (!source.adapter.empty()) {
+    if (settings.adapters.contains(source.adapter)) return {};
+    const auto names = fmt::format("{}", fmt::join(std::views::keys(settings.adapters), ", "));
+    return schema::fail(ErrorCode::not_found,
+                        fmt::format("there is no adapter '{}' in the settings; there are: {}", source.adapter,
+                                    names.empty() ? "none" : names),
+                        where);
+  }
+  TRY(about(where, jobs::open_below(source.uri, settings.roots)));
+  return {};
+}
+
+schema::Result<void> find_missing_floor(const StageCaptures& captures, const schema::Contract& contract,
+                                        schema::Stage stage, const std::string& where) {
+  for (const schema::Clause& clause : contract.clauses) {
+    if ((clause.stages & schema::stage_bit(stage)) == 0 || clause.severity == schema::Severity::soft)
+      continue;
+    const auto* metric = std::get_if<schema::MetricSubject>(&clause.subject);
+    const bool batch = metric != nullptr && metric->metric == schema::Metric::batch_variant_rate;
+    const bool wants_any = clause.limits.floor_multiple && !captures.floor_train && !captures.floor_inf;
+    if (!wants_any && !(batch && !captures.floor_inf)) continue;
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "{} needs a noise floor: capture the rows of this stage once more with another batch size{} "
+            "and give that capture as floor.{} (`driftgate promote`: --{}-floor-{})",
+            clause.address(), batch ? ", by the inference kernel," : "", batch ? "inf" : "train or floor.inf",
+            stage == schema::Stage::offline_numeric ? "numeric" : "slice", batch ? "inf" : "train or -inf"),
+        where);
+  }
+  return {};
+}
 
 bool demands(const schema::Contract& contract, schema::Stage stage) {
   return std::ranges::any_of(contract.clauses, [&](const schema::Clause& clause) {

@@ -29,6 +29,17 @@ struct CheckedRequest {
   std::vector<stages::AbilityGap> gaps{};      ///< clauses that cannot be decided; see find_ability_gaps
 };
 
+/// The contract of a digest, or the newest of a name; `not_found` about "/contract".
+[[nodiscard]] schema::Result<store::ContractRow> named_contract(store::Reader& reader,
+                                                                const std::string& name);
+/// Whether an adapter is in the settings (`not_found`), or a path can be opened below a root
+/// (rooted_path.hpp).
+[[nodiscard]] schema::Result<void> check_source(const CaptureSource& source, const Settings& settings,
+                                                const std::string& where);
+/// `invalid_argument` about the first hard clause of the stage that needs a floor that the captures lack.
+[[nodiscard]] schema::Result<void> find_missing_floor(const StageCaptures& captures,
+                                                      const schema::Contract& contract, schema::Stage stage,
+                                                      const std::string& where);
 /// Whether the contract has a clause for the stage.
 [[nodiscard]] bool demands(const schema::Contract& contract, schema::Stage stage);
 

@@ -23,11 +23,20 @@ class Members {
  public:
   Members(const json& value, std::string at, std::initializer_list<std::string_view> allowed)
       : value_(value), at_(std::move(at)) {
-    if (!value.is_object()) {
+    refuse_others(std::span(allowed.begin(), allowed.size()));
+  }
+  Members(const json& value, std::string at, const std::vector<std::string_view>& allowed)
+      : value_(value), at_(std::move(at)) {
+    refuse_others(allowed);
+  }
+
+  /// Whatever is not an object, and members that are not allowed.
+  void refuse_others(std::span<const std::string_view> allowed) {
+    if (!value_.is_object()) {
       fault("", "an object is expected");
       return;
     }
-    for (const auto& [key, item] : value.items()) {
+    for (const auto& [key, item] : value_.items()) {
       if (std::ranges::find(allowed, key) == allowed.end()) {
         fault(key, fmt::format("'{}' is not known here; allowed are {}", key, fmt::join(allowed, ", ")));
       }
@@ -102,11 +111,15 @@ class Members {
   std::optional<schema::Error> error_;
 };
 
-CaptureSource read_source(Members& outer, std::string_view key) {
+/// Whether all that a stage's captures need must be there.
+enum class Extent : std::uint8_t { whole, parts };
+
+CaptureSource read_source(Members& outer, std::string_view key, Extent extent) {
   const auto* item = outer.find(key);
   CaptureSource source;
   if (item == nullptr) {
-    outer.fault(key, fmt::format("'{}' is missing: give a path or {{\"adapter\": NAME}}", key));
+    if (extent == Extent::whole)
+      outer.fault(key, fmt::format("'{}' is missing: give a path or {{\"adapter\": NAME}}", key));
   } else if (item->is_string()) {
     source.uri = outer.string_at(key, true);
   } else {
@@ -170,17 +183,46 @@ void read_floors(Members& outer, StageCaptures& captures) {
   outer.take(inner);
 }
 
-std::optional<StageCaptures> read_captures(Members& outer, std::string_view key) {
+std::optional<StageCaptures> read_stage(Members& outer, std::string_view key, Extent extent) {
   const auto* item = outer.find(key);
   if (item == nullptr) return std::nullopt;
   Members inner(*item, outer.pointer(key), {"train", "inf", "corpus", "floor"});
   StageCaptures captures;
-  captures.train = read_source(inner, "train");
-  captures.inf = read_source(inner, "inf");
+  captures.train = read_source(inner, "train", extent);
+  captures.inf = read_source(inner, "inf", extent);
   captures.corpus = inner.string_at("corpus", false);
   read_floors(inner, captures);
   outer.take(inner);
   return captures;
+}
+
+/// The captures of both stages, into a PromotionRequest or RequestParts.
+template <typename Into>
+void read_captures(Members& top, Into& into, Extent extent) {
+  const auto* captures = top.find("captures");
+  if (captures == nullptr) return;
+  Members inner(*captures, top.pointer("captures"), {"numeric", "slice"});
+  into.numeric = read_stage(inner, "numeric", extent);
+  into.slice = read_stage(inner, "slice", extent);
+  top.take(inner);
+}
+
+std::optional<RecipeUse> read_recipe_use(Members& top) {
+  const auto* item = top.find("recipe");
+  if (item == nullptr) return std::nullopt;
+  Members inner(*item, "/recipe", {"revision", "digest", "parts"});
+  RecipeUse use;
+  use.revision = static_cast<std::uint64_t>(inner.count("revision", std::int64_t{1} << 53));
+  use.digest = inner.string_at("digest", true);
+  const auto* parts = inner.find("parts");
+  if (parts == nullptr || !parts->is_array()) {
+    inner.fault("parts", "'parts' must be a list");
+  } else {
+    for (const json& part : *parts)
+      use.parts.push_back(part.is_string() ? part.get<std::string>() : std::string());
+  }
+  top.take(inner);
+  return use;
 }
 
 json source_json(const CaptureSource& source) {
@@ -210,8 +252,9 @@ std::unexpected<schema::Error> unregistered(std::string_view what, std::string_v
 
 schema::Result<PromotionRequest> parse_promotion_request(std::string_view text) {
   auto parsed = TRY(schema::parse_json(text, {}, "the promotion"));
-  Members top(parsed, "",
-              {"model", "engine", "contract", "captures", "fallback_engine", "accept_undecidable", "note"});
+  Members top(
+      parsed, "",
+      {"model", "engine", "contract", "captures", "fallback_engine", "accept_undecidable", "note", "recipe"});
   PromotionRequest request;
   request.model = top.name("model");
   request.engine = top.name("engine");
@@ -219,14 +262,24 @@ schema::Result<PromotionRequest> parse_promotion_request(std::string_view text) 
   request.note = top.string_at("note", false);
   if (top.find("fallback_engine") != nullptr) request.fallback_engine = top.name("fallback_engine");
   request.accept_undecidable = top.flag("accept_undecidable");
-  if (const auto* captures = top.find("captures")) {
-    Members inner(*captures, "/captures", {"numeric", "slice"});
-    request.numeric = read_captures(inner, "numeric");
-    request.slice = read_captures(inner, "slice");
-    top.take(inner);
-  }
+  read_captures(top, request, Extent::whole);
+  request.recipe = read_recipe_use(top);
   if (top.error()) return std::unexpected(*top.error());
   return request;
+}
+
+schema::Result<RequestParts> read_request_parts(const json& value, std::string at,
+                                                std::span<const std::string_view> beside) {
+  std::vector<std::string_view> allowed{"contract", "captures", "fallback_engine", "accept_undecidable"};
+  allowed.insert(allowed.end(), beside.begin(), beside.end());
+  Members top(value, std::move(at), allowed);
+  RequestParts parts;
+  if (top.find("contract") != nullptr) parts.contract = top.name("contract");
+  if (top.find("fallback_engine") != nullptr) parts.fallback_engine = top.name("fallback_engine");
+  parts.accept_undecidable = top.flag("accept_undecidable");
+  read_captures(top, parts, Extent::parts);
+  if (top.error()) return std::unexpected(*top.error());
+  return parts;
 }
 
 std::string to_json(const PromotionRequest& request) {
@@ -240,6 +293,10 @@ std::string to_json(const PromotionRequest& request) {
   if (!request.note.empty()) value["note"] = request.note;
   if (!request.fallback_engine.empty()) value["fallback_engine"] = request.fallback_engine;
   if (request.accept_undecidable) value["accept_undecidable"] = true;
+  if (request.recipe)
+    value["recipe"] = {{"revision", request.recipe->revision},
+                       {"digest", request.recipe->digest},
+                       {"parts", request.recipe->parts}};
   return schema::canonical_json(value);
 }
 

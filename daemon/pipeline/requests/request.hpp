@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "schema/error.hpp"
 
@@ -43,7 +46,15 @@ struct StageCaptures {
   bool operator==(const StageCaptures&) const = default;
 };
 
-/// What `POST /v1/promotions` carries (docs/design/pipeline.md, "Asking for a promotion").
+/// Which recipe completed a request, and which parts of the request came from it (recipe.hpp).
+struct RecipeUse {
+  std::uint64_t revision = 0;
+  std::string digest{};
+  std::vector<std::string> parts{};  ///< JSON pointers into the request
+  bool operator==(const RecipeUse&) const = default;
+};
+
+/// What `POST /v1/promotions` carries (docs/design/pipeline.md, "Asking for a promotion"), complete.
 struct PromotionRequest {
   std::string model;     ///< the name that clients send
   std::string engine;    ///< name of a registered engine: the candidate
@@ -55,16 +66,29 @@ struct PromotionRequest {
   std::string fallback_engine{};
   /// Starts although a hard clause cannot be decided for lack of an engine's ability (stages/abilities.hpp).
   bool accept_undecidable = false;
+  std::optional<RecipeUse> recipe{};  ///< absent: everything was named
   bool operator==(const PromotionRequest&) const = default;
 };
 
 /// Reads {"model", "engine", "contract", "captures": {"numeric": {"train": SOURCE, "inf": SOURCE, "corpus":
 /// URI, "floor": {"train": FLOOR, "inf": FLOOR}}, "slice": {…}}, "fallback_engine", "accept_undecidable",
-/// "note"}. A SOURCE is a URI or {"adapter": NAME}. A FLOOR is a SOURCE, held against the stage's own capture
-/// of that kernel, or a list of two that are held against each other. Unknown members are refused;
-/// `invalid_document` with the JSON pointer in `where`.
+/// "note", "recipe": {"revision", "digest", "parts"}}. A SOURCE is a URI or {"adapter": NAME}. A FLOOR is a
+/// SOURCE, held against the stage's own capture of that kernel, or a list of two that are held against each
+/// other. Unknown members are refused; `invalid_document` with the JSON pointer in `where`.
 [[nodiscard]] schema::Result<PromotionRequest> parse_promotion_request(std::string_view json);
 [[nodiscard]] std::string to_json(const PromotionRequest& request);
+
+/// The parts of a request that a recipe may supply. What is absent or null is empty, also within captures.
+struct RequestParts {
+  std::string contract{}, fallback_engine{};
+  bool accept_undecidable = false;
+  std::optional<StageCaptures> numeric{}, slice{};
+};
+/// Reads "contract", "captures", "fallback_engine" and "accept_undecidable" of the value at the JSON pointer
+/// `at`, as parse_promotion_request does, but none of them must be there. Members that neither this nor
+/// `beside` names are refused.
+[[nodiscard]] schema::Result<RequestParts> read_request_parts(const nlohmann::json& value, std::string at,
+                                                              std::span<const std::string_view> beside);
 
 /// An engine to register: a base URL that serves exactly one (checkpoint, kernel).
 struct EngineRequest {

@@ -12,7 +12,7 @@
 #include "daemon/pipeline/read/schedules/schedule_report.hpp"
 #include "daemon/pipeline/read/schedules/schedule_views.hpp"
 #include "daemon/pipeline/requests/fire_entry.hpp"
-#include "daemon/pipeline/requests/request.hpp"
+#include "daemon/pipeline/requests/recipe.hpp"
 #include "daemon/schedule/fire_times.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/schedules.hpp"
@@ -46,7 +46,7 @@ struct ReadRequest {
   store::ScheduleRow row;
   schedule::Cron cron;
   schedule::Zone zone;
-  PromotionRequest promotion;
+  AskedPromotion promotion;
 };
 
 schema::Result<ReadRequest> read_request(const ScheduleRequest& request, const std::string& actor) {
@@ -59,13 +59,13 @@ schema::Result<ReadRequest> read_request(const ScheduleRequest& request, const s
   if (request.grace_s < 0 || request.grace_s > kMaxGraceSeconds)
     return schema::fail(ErrorCode::invalid_argument, fmt::format("grace_s is 0 to {}", kMaxGraceSeconds),
                         "/grace_s");
-  const auto promotion = TRY(about("/promotion", parse_promotion_request(request.request)));
+  const auto promotion = TRY(about("/promotion", parse_asked_promotion(request.request)));
   store::ScheduleRow row;
   row.name = request.name;
   row.cron = cron.text;
   row.zone = zone.name();
   row.model = promotion.model;
-  row.request = to_json(promotion);
+  row.request = promotion.json;
   row.misfire = request.misfire;
   row.grace_s = request.grace_s;
   row.if_running = request.if_running;
@@ -223,11 +223,16 @@ class StoredSchedules final : public ScheduleAdmin {
   }
 
  private:
-  /// Why the request would not be accepted now; an error when it never can be.
-  schema::Result<std::vector<std::string>> tried(const std::string& actor,
-                                                 const PromotionRequest& promotion) {
+  /// Why the request, with what the recipe gives now, would not be accepted now; an error when it never can
+  /// be.
+  schema::Result<std::vector<std::string>> tried(const std::string& actor, const AskedPromotion& promotion) {
     if (!trial_) return std::vector<std::string>();
-    return about("/promotion", trial_(actor, promotion));
+    const auto whole = TRY(about("/promotion", completed(promotion)));
+    return about("/promotion", trial_(actor, whole));
+  }
+
+  schema::Result<PromotionRequest> completed(const AskedPromotion& promotion) {
+    return store_.read([&](store::Reader& reader) { return complete_request(reader, promotion); });
   }
 
   schema::Result<View> warned_view(store::Reader& reader, const store::ScheduleRow& row,

@@ -18,7 +18,7 @@ namespace driftgate::pipeline {
 struct ScheduleRequest {
   std::string name;  ///< 1 … 64 of [A-Za-z0-9._-]
   std::string cron, zone = "UTC";
-  std::string request;              ///< JSON of a promotion request (request.hpp)
+  std::string request;              ///< JSON of a promotion as it is asked for (recipe.hpp)
   std::string misfire = "skip";     ///< or "run_once"
   std::int64_t grace_s = 3'600;     ///< of run_once
   std::string if_running = "skip";  ///< or "queue"

@@ -5,6 +5,7 @@
 #include "daemon/auth/tokens.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
+#include "daemon/pipeline/requests/recipe.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/schedules.hpp"
 
@@ -135,14 +136,18 @@ void ScheduledRequests::fire(const store::ScheduleRow& row) {
                             "schedules has to set it again or delete it",
                             row.owner));
   }
-  auto request = parse_promotion_request(row.request);
-  if (!request) return skip("refused", request.error().describe());
   firing_.insert(row.name);
   // Hashing a checkpoint may take minutes, so it is done on the helper thread.
   auto answers = std::make_shared<Answers>();
   context_.world.offload(
-      [&world = context_.world, answers, actor = actor_of(row), request = std::move(*request)] {
-        answers->checked = world.check(actor, request);
+      [&world = context_.world, answers, actor = actor_of(row), asked = row.request] {
+        // The recipe as it is at this fire time.
+        const auto request = complete_text(world.store, asked);
+        if (!request) {
+          answers->checked = std::unexpected(request.error());
+          return;
+        }
+        answers->checked = world.check(actor, *request);
         if (answers->checked) answers->verified = world.verify(answers->checked->engine);
       },
       [this, answers, fire] {

@@ -155,6 +155,7 @@ schema::Result<Change> decide(Context& context, Live& live, const route::Window*
     change.orders.push_back(std::move(entry));
   auto decided = machine::decide(facts, decision, context.new_id("bl"), std::move(change));
   decided.rows.push_back(keep_point(live.run.key, std::move(point)));
+  decided.figures = figures_of(schema::to_string(schema::Stage::canary), decision.verdicts, context.now());
   return decided;
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "daemon/base/unique_fd.hpp"
+#include "daemon/route/control/launcher.hpp"
 #include "daemon/route/control/unix_socket.hpp"
 #include "daemon/route/worker/process_threads.hpp"
 #include "schema/failf.hpp"
@@ -85,6 +86,11 @@ std::vector<std::string> command_line(const SpawnOptions& options) {
 
 /// Starts the process; who it is, so that its end is noticed.
 schema::Result<ProcessHandle> launch(const SpawnOptions& options) {
+  if (!options.launcher.empty()) {
+    const LaunchOrder order{options.executable, command_line(options), options.log_path};
+    return launch_by(options.launcher, order, options.listeners,
+                     std::chrono::steady_clock::now() + options.deadline);
+  }
   const base::UniqueFd log(::open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log) return failed(fmt::format("opening its log {}", options.log_path));
   int ends[2];

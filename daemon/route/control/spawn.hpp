@@ -18,6 +18,9 @@ struct SpawnOptions {
   std::vector<std::string> words = {"router"};  ///< before the router's own arguments
   std::chrono::milliseconds deadline{10'000};   ///< to its first answer
   std::chrono::milliseconds answer{5'000};      ///< for a running router to answer
+  /// Unix socket of a service manager that starts routers (launcher.hpp); empty: they are children of this
+  /// process.
+  std::string launcher{};
   /// Listening sockets that a new router gets copies of, a thread for each; empty: it binds its own.
   std::vector<base::UniqueFd> listeners{};
 };
@@ -32,9 +35,9 @@ struct RouterProcess {
 [[nodiscard]] schema::Result<RouterProcess> adopt_router(
     const std::string& control_path, std::chrono::milliseconds answer = std::chrono::milliseconds(5'000));
 
-/// Adopts a running router or starts one in a session of its own, with no tie to this process but the
-/// control socket and copies of `listeners`: it outlives the caller. Returns once it answers. One that does
-/// not within the deadline is killed.
+/// Adopts a running router or starts one in a session of its own, or by the launcher, with no tie to this
+/// process but the control socket and copies of `listeners`: it outlives the caller. Returns once it answers.
+/// One that does not within the deadline is killed.
 [[nodiscard]] schema::Result<RouterProcess> spawn_router(const SpawnOptions& options);
 
 }  // namespace driftgate::route

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -118,10 +119,10 @@ schema::Result<void> send_descriptors(int fd, std::string_view bytes,
 }
 
 schema::Result<std::vector<base::UniqueFd>> receive_descriptors(
-    int fd, std::string& buffer, std::chrono::steady_clock::time_point deadline) {
+    int fd, std::string& buffer, std::chrono::steady_clock::time_point deadline, std::size_t most) {
   TRY(wait_for(fd, POLLIN, deadline));
   std::array<char, kReadBytes> bytes;
-  iovec data{bytes.data(), bytes.size()};
+  iovec data{bytes.data(), std::min(bytes.size(), most)};
   Rights rights{};
   auto message = message_of(data, rights, sizeof rights);
   const auto got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);

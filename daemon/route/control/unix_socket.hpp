@@ -26,9 +26,9 @@ namespace driftgate::route {
 [[nodiscard]] schema::Result<void> send_descriptors(int fd, std::string_view bytes,
                                                     const std::vector<base::UniqueFd>& descriptors);
 /// Waits for the next bytes, appends them to `buffer`, and gives the descriptors that came with them,
-/// close-on-exec; maybe none.
+/// close-on-exec; maybe none. At most `bytes` are read.
 [[nodiscard]] schema::Result<std::vector<base::UniqueFd>> receive_descriptors(
-    int fd, std::string& buffer, std::chrono::steady_clock::time_point deadline);
+    int fd, std::string& buffer, std::chrono::steady_clock::time_point deadline, std::size_t bytes = 4'096);
 
 /// The process id of the peer of a connected Unix socket.
 [[nodiscard]] schema::Result<int> peer_process(int fd);

@@ -14,7 +14,7 @@ struct ScheduleRow {
   std::string name{};
   std::string cron{}, zone{};
   std::string model{};       ///< of the request
-  std::string request{};     ///< JSON of the promotion request
+  std::string request{};     ///< JSON of the promotion as it is asked for
   std::string misfire{};     ///< "skip" or "run_once"
   std::int64_t grace_s = 0;  ///< how late run_once may be
   std::string if_running{};  ///< "skip" or "queue", while a promotion of the model is on its way

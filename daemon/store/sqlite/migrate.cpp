@@ -147,6 +147,16 @@ Result<void> check_schema(Connection& connection, std::span<const Migration> mig
                       "or use the program that wrote it");
 }
 
+Result<std::int64_t> check_known(Connection& connection, std::span<const Migration> migrations) {
+  Tx tx(connection);
+  const auto id = TRY(find_row<std::int64_t>(tx, kReadApplicationId, {}));
+  if (id.value_or(0) != kApplicationId)
+    return schema::fail(ErrorCode::corrupt, "the database file belongs to another program");
+  const auto applied = TRY(list_rows<Applied>(tx, kApplied, {}));
+  if (!is_of_44abce1(applied)) TRY(check_applied(applied, migrations));
+  return applied.empty() ? 0 : applied.back().version;
+}
+
 Result<void> migrate(Connection& connection, std::span<const Migration> migrations, std::int64_t now_us) {
   Tx tx(connection);
   TRY(prepare_database(connection, tx));

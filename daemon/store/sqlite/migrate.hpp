@@ -39,4 +39,8 @@ struct Migration {
 /// `unsupported` when it is older.
 [[nodiscard]] schema::Result<void> check_schema(Connection& connection, std::span<const Migration> migrations);
 
+/// The schema version of the database, which migrate would accept; nothing is changed. Errors of migrate.
+[[nodiscard]] schema::Result<std::int64_t> check_known(Connection& connection,
+                                                       std::span<const Migration> migrations);
+
 }  // namespace driftgate::store

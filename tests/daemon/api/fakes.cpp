@@ -237,7 +237,7 @@ Result<pipeline::Outcome> FakeService::outcome(const std::string& asked) {
   return pipeline::Outcome{state, state != "running"};
 }
 pipeline::ServiceFigures FakeService::figures() {
-  pipeline::ServiceFigures figures;
+  auto figures = figures_now;
   figures.promotions_by_state = {{"running", 1}, {"succeeded", 2}};
   figures.jobs = {{{"slurm", "queued"}, 3}};
   figures.models = 1;
@@ -478,6 +478,28 @@ Result<View> FakeSchedules::next(const std::string& name, std::size_t) {
   auto view = at_revision(name, 3);
   if (view) view->json = R"({"items":[{"fire_us":5,"local":"2026-01-01 02:00:00 UTC"}]})";
   return view;
+}
+
+Result<View> FakeRecipes::get(const std::string& model) {
+  if (model != "m") return schema::fail(ErrorCode::not_found, "model '" + model + "' has no recipe");
+  return View{model, 3, false,
+              R"({"model":"m","revision":3,"digest":")" + std::string(kDigest) +
+                  R"(","recipe":{"contract":"c"},"set_by":"ada","set_us":5})"};
+}
+Result<View> FakeRecipes::set(const std::string&, const std::string& model, std::string_view,
+                              std::optional<std::uint64_t> revision) {
+  if (revision.has_value() != (model == "m") || revision.value_or(3) != 3)
+    return schema::fail(ErrorCode::conflict, "it was changed");
+  auto view = get("m");
+  view->created = !revision;
+  return view;
+}
+Result<void> FakeRecipes::remove(const std::string&, const std::string&, std::uint64_t revision) {
+  if (revision != 3) return schema::fail(ErrorCode::conflict, "it was changed");
+  return {};
+}
+Result<pipeline::PromotionRequest> FakeRecipes::complete(std::string_view json) {
+  return pipeline::parse_promotion_request(json);
 }
 
 }  // namespace driftgate::api::test

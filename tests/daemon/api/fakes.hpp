@@ -11,6 +11,7 @@
 
 #include "daemon/api/ports.hpp"
 #include "daemon/notify/desk.hpp"
+#include "daemon/pipeline/requests/recipe_admin.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/pipeline/service.hpp"
 
@@ -31,6 +32,7 @@ class FakeService final : public pipeline::Service {
   std::optional<schema::Error> failure;  ///< what every changing call answers, when set
   std::string state = "running";
   int promotions_made = 0;
+  pipeline::ServiceFigures figures_now;   ///< beside what `figures` always has
   int looks = 0;                          ///< at all open promotions
   std::vector<std::string> open{"pr-1"};  ///< ids of the open promotions
   pipeline::PromotionFilter filter;       ///< of the newest list
@@ -160,6 +162,19 @@ class FakeSchedules final : public pipeline::ScheduleAdmin {
   Result<View> next(const std::string& name, std::size_t count) override;
   Result<View> report(std::optional<std::int64_t> since_us, std::optional<std::int64_t> until_us,
                       const std::string& model) override;
+};
+
+/// Model "m" has a recipe at revision 3.
+class FakeRecipes final : public pipeline::RecipeAdmin {
+ public:
+  using View = pipeline::View;
+  template <typename T>
+  using Result = schema::Result<T>;
+  Result<View> get(const std::string& model) override;
+  Result<View> set(const std::string& actor, const std::string& model, std::string_view json,
+                   std::optional<std::uint64_t> revision) override;
+  Result<void> remove(const std::string& actor, const std::string& model, std::uint64_t revision) override;
+  Result<pipeline::PromotionRequest> complete(std::string_view json) override;
 };
 
 class FakeIdempotency final : public IdempotencyPort {

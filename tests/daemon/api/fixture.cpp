@@ -14,7 +14,8 @@ net::Response Fixture::call(const std::string& method, const std::string& target
   else if (!scopes.empty())
     text += "Authorization: Bearer dg_" + scopes + "\r\n";
   for (const net::Header& header : headers) text += header.name + ": " + header.value + "\r\n";
-  const bool conditional = method != "GET" && target.starts_with("/v1/schedules/");
+  const bool conditional =
+      method != "GET" && (target.starts_with("/v1/schedules/") || target.ends_with("/recipe"));
   if (conditional && headers.empty()) text += "If-Match: \"3\"\r\n";
   auto head = net::parse_request_head(text + "\r\n");
   REQUIRE(head);
@@ -68,6 +69,7 @@ std::string sample_body(const Route& route) {
            kDigest + "\"}}";
   if (schema == "ModelRequest") return R"({"name":"m","engine":"e","reason":"first"})";
   if (schema == "PromotionRequest") return R"({"model":"m","engine":"e","contract":"c"})";
+  if (schema == "RecipeRequest") return R"({"contract":"c"})";
   if (schema == "ReasonRequest" || schema == "InterventionRequest") return R"({"reason":"because"})";
   if (schema == "ApprovalRequest")
     return std::string(R"({"evidence_digest":")") + kDigest + R"(","reason":"read it"})";

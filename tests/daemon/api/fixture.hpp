@@ -19,6 +19,7 @@ struct Fixture {
   FakeIdempotency idempotency;
   FakeDesk desk;
   FakeSchedules schedules;
+  FakeRecipes recipes;
   FakeInsight insight;
   std::int64_t now_us = 1'000'000;
   std::vector<ReadyCheck> checks{{"store", true, ""}};
@@ -41,10 +42,12 @@ struct Fixture {
                   [](const std::string& name) {
                     return evidence::Backup{"/backups/" + name, 7, "a note"};
                   }};
-  Api api{with(context, schedules, insight)};
+  Api api{with(context, schedules, recipes, insight)};
 
-  static Context& with(Context& context, pipeline::ScheduleAdmin& schedules, pipeline::Insight& insight) {
+  static Context& with(Context& context, pipeline::ScheduleAdmin& schedules, pipeline::RecipeAdmin& recipes,
+                       pipeline::Insight& insight) {
     context.schedules = &schedules;
+    context.recipes = &recipes;
     context.server = {"0.1.0", 7, false};
     context.settings = [] {
       return R"({"items":[{"name":"listen","value":"a","default":"b","text":"where","changed":true}]})";

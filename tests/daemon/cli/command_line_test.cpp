@@ -25,14 +25,16 @@ struct Daemon {
   api::test::FakeTokens tokens;
   api::test::FakeEvidence evidence;
   api::test::FakeIdempotency idempotency;
-  api::Api api{api::Context{service,
-                            tokens,
-                            evidence,
-                            idempotency,
-                            [] { return std::int64_t{1}; },
-                            [] { return std::vector<api::ReadyCheck>{}; },
-                            [] { return std::string(); },
-                            {}}};
+  api::test::FakeRecipes recipes;
+  api::Api api{api::Context{.service = service,
+                            .tokens = tokens,
+                            .evidence = evidence,
+                            .idempotency = idempotency,
+                            .now_us = [] { return std::int64_t{1}; },
+                            .ready = [] { return std::vector<api::ReadyCheck>{}; },
+                            .more_metrics = [] { return std::string(); },
+                            .log = {},
+                            .recipes = &recipes}};
   std::unique_ptr<net::Server> server = std::move(*net::Server::start({}, api));
 
   Ran run(std::vector<std::string> words, const std::string& scopes) {
@@ -53,7 +55,10 @@ TEST_CASE("a command line that makes no sense is exit 64 with a hint") {
                                                 {"approve", "pr-1"},
                                                 {"abort", "pr-1"},
                                                 {"promote"},
-                                                {"promote", "m", "--engine", "e"},
+                                                {"promote", "m"},
+                                                {"promote", "--engine", "e"},
+                                                {"recipe", "set", "m"},
+                                                {"apply"},
                                                 {"drift", "only-one"},
                                                 {"engine", "register", "e"},
                                                 {"status", "--nonsense"},
@@ -117,14 +122,14 @@ TEST_CASE("promote --wait exits with the outcome, of a model's newest promotion 
   CHECK(daemon.run({"watch", "m"}, "viewer").exit_code == 1);
 }
 
-TEST_CASE("promote sends captures and refuses half of them") {
+TEST_CASE("promote sends captures; what is left out may come from the recipe") {
   Daemon daemon;
   const std::vector<std::string> words{"promote", "m", "--engine", "e", "--contract", "c"};
   std::vector<std::string> half = words;
   half.insert(half.end(), {"--numeric-train", "a"});
-  const Ran refused = daemon.run(half, "promoter");
-  CHECK(refused.exit_code == 64);
-  CHECK(refused.err.find("--numeric-inf and --numeric-adapter") != std::string::npos);
+  const Ran refused = daemon.run(half, "promoter");  // these fakes have no recipe for it
+  CHECK(refused.exit_code == 4);
+  CHECK(refused.err.find("'inf' is missing") != std::string::npos);
   half.insert(half.end(), {"--numeric-adapter", "torch"});
   half.insert(half.end(), {"--numeric-floor-train", "b", "--numeric-floor-inf-adapter", "torch-batch8"});
   const Ran ran = daemon.run(half, "promoter");
@@ -170,6 +175,28 @@ TEST_CASE("the interventions reach the daemon with their reason") {
     CHECK(daemon.run({action, "pr-1", "--reason", "why not"}, "operator").exit_code == 0);
     CHECK(daemon.service.calls.at(0) == std::string("operator ") + action + " pr-1 why not");
   }
+}
+
+TEST_CASE("the table of commands has every command with what completes it") {
+  const Ran ran = run_captured({"commands"});
+  REQUIRE(ran.exit_code == 0);
+  const auto table = nlohmann::json::parse(ran.out);
+  const auto named = [](const nlohmann::json& list, const char* key, const std::string& name) {
+    for (const auto& item : list)
+      if (item[key] == name || (item[key].is_array() && item[key].back() == name)) return item;
+    return nlohmann::json();
+  };
+  const auto drift = named(table["commands"], "name", "drift");
+  REQUIRE(drift.is_object());
+  const auto metrics = named(drift["options"], "names", "--metrics");
+  CHECK(metrics["value"] == "TEXT:{all,core}");
+  CHECK_FALSE(metrics["flag"].get<bool>());
+  CHECK(named(drift["options"], "names", "train")["positional"].get<bool>());
+  const auto audit = named(table["commands"], "name", "audit");
+  CHECK(named(named(audit["commands"], "name", "query")["options"], "names", "--newest")["flag"].get<bool>());
+  for (const char* direct : {"router-stop", "drain", "haproxy"})
+    CHECK(named(table["commands"], "name", direct).is_object());
+  CHECK(table["exit_codes"].get<std::string>().starts_with("Exit codes: "));
 }
 
 TEST_CASE("every listing takes --json") {

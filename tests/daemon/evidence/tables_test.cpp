@@ -11,9 +11,11 @@
 #include "daemon/store/promotions/verdicts.hpp"
 #include "daemon/store/promotions/waivers.hpp"
 #include "daemon/store/registry/engine_access.hpp"
+#include "daemon/store/registry/recipes.hpp"
 #include "daemon/store/registry/routes.hpp"
 #include "daemon/store/registry/schedules.hpp"
 #include "daemon/store/sqlite/connection.hpp"
+#include "schema/json.hpp"
 #include "schema/sha256.hpp"
 #include "tests/daemon/evidence/promotion_log.hpp"
 
@@ -256,6 +258,18 @@ class World {
                                           .why = "one runs",
                                           .owner = "ada",
                                           .evidence_seq = fired}));
+    const auto recipe = add(tx, EvidenceKind::recipe_set, "ada", {.model = "tiny"},
+                            {{"model", "tiny"},
+                             {"change", "created"},
+                             {"revision", 1},
+                             {"digest", schema::document_digest("{}")},
+                             {"recipe", Body{}}});
+    must(store::put_recipe(tx, {.model = "tiny",
+                                .document = "{}",
+                                .digest = schema::document_digest("{}"),
+                                .revision = 1,
+                                .set_by = "ada",
+                                .evidence_seq = recipe}));
   }
 
   std::string contract_;
@@ -428,6 +442,11 @@ constexpr std::pair<const char*, const char*> kChanges[] = {
     {"DELETE FROM schedule_fires",
      "fire of schedule 'nightly' at 30: it is not in the table, but entry 18 (schedule_skipped) recorded "
      "it"},
+    {"UPDATE recipes SET document = '{\"contract\":\"c\"}'",
+     "recipe of 'tiny': the digest of its document is"},
+    {"UPDATE recipes SET revision = 2", "recipe of 'tiny': the revision is 2"},
+    {"UPDATE recipes SET document = NULL",
+     "recipe of 'tiny': it is not in the table, but entry 19 (recipe_set) set it"},
     {"UPDATE blobs SET bytes = CAST('another' AS BLOB)", "its bytes are those of sha256:"},
 };
 

@@ -6,6 +6,7 @@
 #include "daemon/auth/tokens.hpp"
 #include "daemon/evidence/log/query.hpp"
 #include "daemon/pipeline/people/redact.hpp"
+#include "daemon/pipeline/requests/recipe_admin.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
@@ -90,6 +91,9 @@ TEST_CASE("each kind of entry is written by the code path that does the thing") 
   REQUIRE(schedules->create("sam", {.name = "hourly", .cron = "0 * * * *", .request = kRequest}).has_value());
   REQUIRE(schedules->create("sam", {.name = "daily", .cron = "0 3 * * *", .request = kRequest}).has_value());
   REQUIRE(schedules->remove("sam", "daily", 1).has_value());
+  const auto recipes = pipeline::stored_recipes(*h.store, [&h] { return h.clock.now_us_; });
+  REQUIRE(recipes->set("sam", "m", R"({"contract":"test"})", {}).has_value());
+  REQUIRE(recipes->remove("sam", "m", 1).has_value());
   const std::int64_t to_the_hour_ms = kHourMs - h.clock.now_us_ / 1'000 % kHourMs;
   h.clock.advance_ms(to_the_hour_ms);
   h.pipeline->tick();  // fires
@@ -122,6 +126,8 @@ TEST_CASE("each kind of entry is written by the code path that does the thing") 
                            "schedule_skipped",
                            "schedule_set",
                            "schedule_deleted",
+                           "recipe_set",
+                           "recipe_deleted",
                            "token_granted",
                            "token_revoked",
                            "evidence_redacted",

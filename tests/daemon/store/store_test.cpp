@@ -13,6 +13,8 @@
 
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/promotions/router_windows.hpp"
+#include "daemon/store/sqlite/connection.hpp"
+#include "daemon/store/sqlite/migrate.hpp"
 #include "tests/daemon/store/fault_vfs.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
@@ -171,6 +173,23 @@ TEST_CASE_FIXTURE(StoreFixture, "a second store on the same folder is refused an
   CHECK(second.error().message.find(std::to_string(::getpid())) != std::string::npos);
   store.reset();
   CHECK(Store::open({.data_dir = dir.path()}).has_value());
+}
+
+TEST_CASE_FIXTURE(StoreFixture, "a look at a folder says its schema version, beside the store that is open") {
+  const auto version = must(Store::look(dir.path()));
+  CHECK(version == static_cast<std::int64_t>(embedded_migrations().size()));
+  TempDir empty;
+  CHECK_FALSE(must(Store::look(empty.path())).has_value());
+  CHECK_FALSE(std::filesystem::exists(empty.path() / "driftgate.db"));
+  store.reset();
+  auto later =
+      must(Connection::open((dir.path() / "driftgate.db").string(), Connection::Mode::read_write, ""));
+  must(later->execute("INSERT INTO schema_migrations VALUES(999, 'later', 'x', 0)", "a newer program"));
+  later.reset();
+  const auto refused = Store::look(dir.path());
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::unsupported);
+  CHECK(refused.error().describe().find("schema version 999") != std::string::npos);
 }
 
 TEST_CASE("the database, its WAL and the lock are readable by their owner only") {

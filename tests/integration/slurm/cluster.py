@@ -353,10 +353,11 @@ class Cluster:
         return [job for job in self.jobs() if job["state"] not in ended and job["name"] != "urgent"]
 
     def start_now(self, job):
-        """A job that was requeued waits two minutes (BeginTime); this takes the wait away once it is pending."""
+        """A job that was requeued waits two minutes (BeginTime); this makes it two seconds once it is pending. Not none:
+        slurmd refuses a start in the same second as the end before, as one that was taken back."""
         def pending():
             state = [seen for seen in self.jobs() if seen["id"] == job and seen["state"] == "PENDING"]
-            return state and self.run("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)[0] == 0
+            return state and self.run("scontrol", "update", f"JobId={job}", "StartTime=now+2", check=False)[0] == 0
         wait_for(f"job {job} to be pending", pending, 60)
 
     def completions(self):

@@ -5,11 +5,21 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <ctime>
 
 namespace tinylm {
 namespace {
 
 namespace http = boost::beast::http;
+
+/// "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n" of now.
+std::string date_line() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[48];
+  return {text, std::strftime(text, sizeof text, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &parts)};
+}
 
 HttpFailure failure_of(const boost::system::error_code& error) {
   if (error == http::error::body_limit) return {413, "the body is larger than the limit"};
@@ -96,7 +106,8 @@ std::expected<HttpResponse, HttpFailure> HttpConnection::read_response(Milliseco
 
 std::string http_response(int status, std::string_view content_type, std::string_view body, bool keep_alive) {
   const auto reason = http::obsolete_reason(static_cast<http::status>(status));
-  std::string out = "HTTP/1.1 " + std::to_string(status) + " " + text_of(reason) + "\r\nContent-Type: ";
+  std::string out =
+      "HTTP/1.1 " + std::to_string(status) + " " + text_of(reason) + "\r\n" + date_line() + "Content-Type: ";
   out += content_type;
   out += "\r\nContent-Length: " + std::to_string(body.size());
   out += keep_alive ? "\r\nConnection: keep-alive\r\n\r\n" : "\r\nConnection: close\r\n\r\n";
@@ -105,7 +116,8 @@ std::string http_response(int status, std::string_view content_type, std::string
 }
 
 std::string http_stream_head(bool chunked) {
-  return std::string("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n") +
+  return "HTTP/1.1 200 OK\r\n" + date_line() +
+         "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n" +
          (chunked ? "Transfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n"
                   : "Connection: close\r\n\r\n");
 }

@@ -2,11 +2,14 @@
 
 /** Kinds in the order in which people look for them. */
 export const KINDS: readonly string[] = [
-  'verdict_reached', 'state_changed', 'promotion_requested', 'approval_given', 'waiver_given', 'escalation_decided', 'job_finished',
-  'route_desired', 'route_applied', 'contract_registered', 'kernel_registered', 'engine_registered', 'model_bootstrapped',
-  'hold_set', 'hold_lifted', 'block_set', 'block_lifted', 'schedule_set', 'schedule_deleted', 'schedule_fired', 'schedule_skipped',
-  'guard_armed', 'guard_alarmed', 'guard_decided', 'guard_ended', 'breaker_changed', 'router_replaced',
-  'token_granted', 'token_revoked', 'key_rotated', 'epoch_changed', 'evidence_read', 'evidence_redacted', 'daemon_started', 'clock_stepped',
+  'verdict_reached',    'state_changed',     'promotion_requested', 'approval_given',  'waiver_given',
+  'escalation_decided', 'job_finished',      'route_desired',       'route_applied',   'contract_registered',
+  'kernel_registered',  'engine_registered', 'model_bootstrapped',  'hold_set',        'hold_lifted',
+  'block_set',          'block_lifted',      'recipe_set',          'recipe_deleted',  'schedule_set',
+  'schedule_deleted',   'schedule_fired',    'schedule_skipped',    'guard_armed',     'guard_alarmed',
+  'guard_decided',      'guard_ended',       'breaker_changed',     'router_replaced', 'token_granted',
+  'token_revoked',      'key_rotated',       'epoch_changed',       'evidence_read',   'evidence_redacted',
+  'daemon_started',     'clock_stepped',
 ];
 
 interface Told {

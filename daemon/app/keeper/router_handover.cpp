@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/app/router_identity.hpp"
-#include "daemon/app/router_keeper.hpp"
+#include "daemon/app/keeper/router_identity.hpp"
+#include "daemon/app/keeper/router_keeper.hpp"
 #include "daemon/route/control/control_place.hpp"
 #include "daemon/route/worker/listeners.hpp"
 

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/app/router_watch.hpp"
+#include "daemon/app/keeper/router_watch.hpp"
 #include "daemon/route/control/router_loss.hpp"
 #include "daemon/route/control/spawn.hpp"
 

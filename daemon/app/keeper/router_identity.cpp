@@ -1,4 +1,4 @@
-#include "daemon/app/router_identity.hpp"
+#include "daemon/app/keeper/router_identity.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

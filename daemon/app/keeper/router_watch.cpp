@@ -1,4 +1,4 @@
-#include "daemon/app/router_watch.hpp"
+#include "daemon/app/keeper/router_watch.hpp"
 
 #include <sys/socket.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/app/router_keeper.hpp"
+#include "daemon/app/keeper/router_keeper.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "daemon/pipeline/requests/request.hpp"
+#include "daemon/store/store.hpp"
+
+namespace driftgate::pipeline {
+
+/// A model's recipe: what its promotions are asked for with unless the request says otherwise
+/// (docs/recipes.md).
+/// {"contract"?, "captures"?, "fallback_engine"?, "accept_undecidable"?, "kernels"?: {KERNEL: the same
+/// without "kernels"}}, where captures may lack members. Returns it as canonical JSON. `invalid_document`
+/// with the JSON pointer in `where`; `limit_exceeded` beyond kMaxRecipeBytes.
+[[nodiscard]] schema::Result<std::string> parse_recipe(std::string_view json);
+/// An entry of the log holds a whole request beside its other members.
+inline constexpr std::size_t kMaxRecipeBytes = 24 * 1024;
+
+/// The parts that the recipe gives to a candidate of this kernel: its own members with those of `kernels`
+/// over them as a JSON Merge Patch (RFC 7396). An unknown kernel, or "", gives the recipe's own members.
+[[nodiscard]] nlohmann::json recipe_parts(const nlohmann::json& recipe, const std::string& kernel);
+
+/// A promotion as it is asked for: a PromotionRequest of which the model's recipe may supply everything but
+/// "model", "engine" and "note".
+struct AskedPromotion {
+  std::string model, engine;
+  std::string json;             ///< canonical JSON of the whole
+  bool alone = false;           ///< "recipe": false: nothing is taken from the recipe
+  std::string recipe_digest{};  ///< "recipe": {"digest"}: only with this one; empty: with the one there is
+};
+[[nodiscard]] schema::Result<AskedPromotion> parse_asked_promotion(std::string_view json);
+
+/// The request with what it lacks from the model's recipe as it is now: a JSON Merge Patch over the recipe's
+/// parts, so that a member that is null is taken from nowhere. `invalid_document` when something is missing
+/// still; `conflict` when the recipe is not the one that was asked for.
+[[nodiscard]] schema::Result<PromotionRequest> complete_request(store::Reader& reader,
+                                                                const AskedPromotion& asked);
+/// parse_asked_promotion and complete_request.
+[[nodiscard]] schema::Result<PromotionRequest> complete_text(store::Store& store, std::string_view json);
+
+}  // namespace driftgate::pipeline

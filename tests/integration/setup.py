@@ -1,0 +1,153 @@
+"""The first hour: a working folder, everything that runs in it, and what is misconfigured."""
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+
+from harness import DRIFTGATE, PATIENCE_S, TINYLM, call, check, wait_for
+from world import run
+
+ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "DRIFTGATE_URL"}, "DRIFTGATE_TINYLM": TINYLM}
+
+
+def tell(*argv):
+    return subprocess.run([DRIFTGATE, *argv], capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+                          env=ENVIRONMENT)
+
+
+def made_folder(world):
+    folder = os.path.join(world.folder, "work")
+    done = tell("init", folder, "--example", "tinylm")
+    check(done.returncode == 0, done.stderr)
+    return folder
+
+
+def port_in(folder, key):
+    with open(os.path.join(folder, "driftgate.yaml"), encoding="utf-8") as file:
+        return [int(port) for port in re.findall(r"listen: 127\.0\.0\.1:(\d+)", file.read())][key == "router"]
+
+
+def listens(port):
+    with contextlib.closing(socket.socket()) as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.contextmanager
+def running(folder):
+    """`dev` in the foreground, ready; ended by SIGINT."""
+    with open(os.path.join(os.path.dirname(folder), "dev.out"), "w+", encoding="utf-8") as out:
+        child = subprocess.Popen([DRIFTGATE, "dev", folder], stdout=out, stderr=out, env=ENVIRONMENT)
+
+        def text():
+            out.seek(0)
+            return out.read()
+
+        def ready():
+            check(child.poll() is None, f"dev ended: {text()}")
+            return "Ctrl-C ends everything" in text()
+
+        try:
+            wait_for("dev to be ready", ready)
+            yield child, text
+        finally:
+            if child.poll() is None:
+                child.send_signal(signal.SIGINT)
+            code = child.wait(timeout=PATIENCE_S)
+        check(code == 0, f"dev ended with {code}: {text()}")
+
+
+def dev_runs_all_of_a_folder_and_ends_it_in_order(world):
+    folder = made_folder(world)
+    api, users = port_in(folder, "api"), port_in(folder, "router")
+    with running(folder) as (_, text):
+        check(f"http://127.0.0.1:{api}" in text(), text())
+        for role in ("viewer", "promoter", "operator", "approver", "auditor", "engineer"):
+            path = os.path.join(folder, "tokens", f"{role}.token")
+            check(os.stat(path).st_mode & 0o777 == 0o600, f"{path} is readable by others")
+            with open(path, encoding="utf-8") as file:
+                bearer = {"Authorization": f"Bearer {file.read().strip()}"}
+            who = call(f"http://127.0.0.1:{api}/v1/whoami", headers=bearer).json()
+            check(who["name"] == role, f"{path} is of {who}")
+        check(listens(users), "no router listens")
+        again = tell("dev", folder)
+        check(again.returncode != 0 and "runs in" in again.stderr, f"a second dev: {again.stdout}{again.stderr}")
+    check(not listens(api) and not listens(users), "something still listens")
+    with open(os.path.join(folder, "dev.json"), encoding="utf-8") as file:
+        for engine in json.load(file)["engines"]:
+            check(not listens(int(engine["url"].rsplit(":", 1)[1])), f"{engine['name']} still listens")
+    before = os.path.getmtime(os.path.join(folder, "tokens", "viewer.token"))
+    detached = tell("dev", folder, "--detach")
+    check(detached.returncode == 0, detached.stderr)
+    check(os.path.getmtime(os.path.join(folder, "tokens", "viewer.token")) == before, "a token was made again")
+    stopped = tell("dev", folder, "--stop")
+    check(stopped.returncode == 0 and "is stopped" in stopped.stdout, f"{stopped.stdout}{stopped.stderr}")
+    check(not listens(api) and not listens(users), "something still listens after --stop")
+    check("nothing runs" in tell("dev", folder, "--stop").stdout, "it ran still")
+
+
+def dev_says_who_has_a_port_and_leaves_nothing(world):
+    folder = made_folder(world)
+    api = port_in(folder, "api")
+    with socket.create_server(("127.0.0.1", api)):
+        for words in (("dev", folder), ("dev", folder, "--detach")):
+            done = tell(*words)
+            check(done.returncode != 0, "it started on a port that is taken")
+            check(f"port {api} for the API is taken by" in done.stderr and f"(pid {os.getpid()})" in done.stderr,
+                  done.stderr)
+    check(not os.path.exists(os.path.join(folder, "data")), "the daemon was started")
+    nowhere = tell("dev", world.folder)
+    check(nowhere.returncode != 0 and "driftgate init" in nowhere.stderr, nowhere.stderr)
+
+
+def doctor_finds_what_was_misconfigured_and_nothing_else(world):
+    folder = made_folder(world)
+    config = os.path.join(folder, "driftgate.yaml")
+
+    def findings(*more):
+        done = tell("doctor", "--config", config, "--json", *more)
+        answer = json.loads(done.stdout)
+        check(done.returncode == (1 if answer["findings"] else 0), f"exit {done.returncode}: {done.stdout}")
+        of_machine = ("disk of ", "limit of open files")
+        return {f"{found['where']}: {found['what']}" for found in answer["findings"]
+                if not found["where"].startswith(of_machine)}, answer
+
+    found, _ = findings()
+    check(not found, f"a new folder has {found}")
+    done = tell("dev", folder, "--detach")
+    check(done.returncode == 0, done.stderr)
+    try:
+        found, answer = findings()
+        check(len(found) == 3 and sum("no copy" in one for one in found) == 2, f"unexpected: {found}")
+        admin = os.path.join(folder, "data", "admin.token")
+        api = f"http://127.0.0.1:{port_in(folder, 'api')}"
+        for words in (("backup", "--url", api, "--token-file", admin),
+                      ("key", "copy", "--config", config, "--to", os.path.join(world.folder, "keys"))):
+            done = tell(*words)
+            check(done.returncode == 0, done.stderr)
+        found, answer = findings()
+        check(not found, f"after backup and copies: {found}")
+        check("published head" in answer["checked"], f"not looked at: {answer}")
+        os.chmod(admin, 0o640)
+        found, _ = findings()
+        check(any("admin.token" in one and "0640" in one for one in found), f"nobody sees the token: {found}")
+        os.chmod(admin, 0o600)
+    finally:
+        done = tell("dev", folder, "--stop")
+    check(done.returncode == 0, done.stderr)
+    with open(config, "a", encoding="utf-8") as file:
+        file.write("nonsense: 1\n")
+    found, _ = findings()
+    check(any("nonsense" in one for one in found), f"broken settings: {found}")
+
+
+TESTS = [
+    dev_runs_all_of_a_folder_and_ends_it_in_order,
+    dev_says_who_has_a_port_and_leaves_nothing,
+    doctor_finds_what_was_misconfigured_and_nothing_else,
+]
+
+if __name__ == "__main__":
+    run({test.__name__: test for test in TESTS})
