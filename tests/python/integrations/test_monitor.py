@@ -61,7 +61,7 @@ class Verdicts(support.Folder):
         watch = monitor.Monitor(self.contract(), window=100, on_violation="stop")
         with self.assertRaises(monitor.DriftStopped) as caught:
             self.run_steps(watch, 0.8)
-        self.assertIn("kl_inf_train_sampled", str(caught.exception))
+        self.assertIn("VIOLATED** `numerical.k3`", str(caught.exception))
         self.assertEqual(caught.exception.drift.exit_code, 1)
         seen = []
         watch = monitor.Monitor(self.contract(), window=100, on_violation=seen.append)
