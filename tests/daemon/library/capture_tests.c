@@ -14,7 +14,7 @@ static dg_inputs inputs_of(const dg_capture* train, const dg_capture* inf) {
 }
 
 static const char* pair_arguments(const char* more) {
-  static char text[4096];
+  static char text[4 * 4096];
   snprintf(text, sizeof(text), "'%s' '%s' %s", vector_path("tiny_f32.safetensors"), vector_path("tiny_bf16.safetensors"),
            more);
   return text;
