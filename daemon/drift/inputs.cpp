@@ -29,19 +29,21 @@ bool same_capture(const gpu::Capture& a, const gpu::Capture& b) {
   return &a == &b || (!a.in_memory() && !b.in_memory() && a.name() == b.name());
 }
 
+Result<void> check_count(std::size_t given, stages::FloorSide side, const gpu::Capture& own) {
+  if (given <= 2) return {};
+  return schema::fail(
+      ErrorCode::invalid_argument,
+      fmt::format("--floor-{} was given {} captures: give one, which is compared with {}, or two, which are "
+                  "compared with each other",
+                  stages::to_string(side), given, own.name()));
+}
+
 Result<std::optional<gpu::MeasurementTable>> measure_floor(const std::vector<const gpu::Capture*>& captures,
                                                            stages::FloorSide side, const gpu::Capture& own,
                                                            const FloorSetup& setup) {
   if (captures.empty()) return std::nullopt;
   const std::string name = name_of(side);
-  if (captures.size() > 2) {
-    return schema::fail(
-        ErrorCode::invalid_argument,
-        fmt::format(
-            "--floor-{} was given {} captures: give one, which is compared with {}, or two, which are "
-            "compared with each other",
-            stages::to_string(side), captures.size(), own.name()));
-  }
+  TRY(check_count(captures.size(), side, own));
   const gpu::Capture& a = captures.size() == 2 ? *captures.front() : own;
   const gpu::Capture& b = *captures.back();
   if (same_capture(a, b)) {
@@ -60,12 +62,12 @@ Result<std::optional<gpu::MeasurementTable>> measure_floor(const std::vector<con
   return std::optional(std::move(*table));
 }
 
-/// Opens the captures of a floor; no more than are refused.
+/// Opens the captures of a floor, unless there are too many.
 Result<std::vector<gpu::Capture>> open_floor(const std::vector<std::string>& paths, stages::FloorSide side,
-                                             const gpu::fused::HeadSource& heads) {
+                                             const gpu::Capture& own, const gpu::fused::HeadSource& heads) {
+  TRY(check_count(paths.size(), side, own));
   std::vector<gpu::Capture> out;
   for (const std::string& path : paths) {
-    if (out.size() > 2) break;
     auto opened = gpu::Capture::open(path, heads);
     if (!opened) return schema::wrap(opened.error(), name_of(side));
     out.push_back(std::move(*opened));
@@ -142,8 +144,8 @@ Result<Inputs> open_inputs(const InputArgs& args, const gpu::fused::HeadSource& 
         "no hidden states; leave them out");
   }
   Inputs inputs{std::move(train), std::move(inf), std::move(corpus), std::move(contract), {}};
-  const auto of_train = TRY(open_floor(args.floors.train, stages::FloorSide::train, heads));
-  const auto of_inf = TRY(open_floor(args.floors.inf, stages::FloorSide::inf, heads));
+  const auto of_train = TRY(open_floor(args.floors.train, stages::FloorSide::train, train, heads));
+  const auto of_inf = TRY(open_floor(args.floors.inf, stages::FloorSide::inf, inf, heads));
   auto floors =
       TRY(measure_floors(inputs.compared(), {pointers_to(of_train), pointers_to(of_inf)}, 0, floor_digests));
   inputs.floors = std::move(floors);
