@@ -64,6 +64,8 @@ class World:
 
     def start_engine(self, name, kernel, *flags):
         port_file = os.path.join(self.folder, f"{name}.port")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(port_file)  # of an engine before
         engine = self.process(name, [TINYLM, "serve", "--model", MODEL_DIR, "--kernel", kernel, "--port", "0",
                                      "--port-file", port_file, *map(str, flags)])
         engine.url = f"http://127.0.0.1:{port_of(engine, port_file)}"

@@ -95,7 +95,7 @@ static dg_head* make_head(float* weight, float* bias) {
   options.bias = bias;
   options.scale = 1.5;
   options.soft_cap = 30;
-  OK(dg_head_from_memory(&options, &head, &error));
+  OK(dg_head_from_memory(&options, &head, &problem));
   return head;
 }
 
@@ -116,15 +116,15 @@ static dg_result* one_pass(const dg_rows* train, const dg_rows* inf, const dg_co
   dg_inputs inputs;
   dg_capture *a = NULL, *b = NULL;
   dg_result* result = NULL;
-  OK(dg_capture_from_rows(train, of_train, dg_text_of(NULL), &a, &error));
-  OK(dg_capture_from_rows(inf, of_inf, dg_text_of(NULL), &b, &error));
+  OK(dg_capture_from_rows(train, of_train, dg_text_of(NULL), &a, &problem));
+  OK(dg_capture_from_rows(inf, of_inf, dg_text_of(NULL), &b, &problem));
   memset(&inputs, 0, sizeof(inputs));
   inputs.struct_size = sizeof(inputs);
   inputs.train = a;
   inputs.inf = b;
   inputs.corpus = corpus;
   inputs.contract = contract;
-  OK(dg_measure(&inputs, options, &result, &error));
+  OK(dg_measure(&inputs, options, &result, &problem));
   dg_capture_close(a);
   dg_capture_close(b);
   return result;
@@ -135,23 +135,23 @@ static dg_result* in_batches(const dg_rows* train, const dg_rows* inf, uint64_t 
   dg_accumulator* accumulator = NULL;
   dg_result* result = NULL;
   uint64_t at = 0, state = seed;
-  OK(dg_accumulator_create(options, &accumulator, &error));
+  OK(dg_accumulator_create(options, &accumulator, &problem));
   while (at < train->rows) {
     const uint64_t most = seed == 1 ? 1 : 1 + next_random(&state) % (train->rows / 3);
     const uint64_t count = most < train->rows - at ? most : train->rows - at;
     const dg_rows a = part_of(train, at, count);
     dg_rows b = part_of(inf, at, count);
     if (next_random(&state) % 2 == 0) b.tokens = b.sequences = b.positions = NULL; /* those of train */
-    OK(dg_accumulator_add(accumulator, &a, &b, &error));
+    OK(dg_accumulator_add(accumulator, &a, &b, &problem));
     at += count;
     CHECK(dg_accumulator_rows(accumulator) == at);
     if (at < train->rows && next_random(&state) % 4 == 0) { /* a result on the way changes nothing */
-      OK(dg_accumulator_finish(accumulator, &result, &error));
+      OK(dg_accumulator_finish(accumulator, &result, &problem));
       CHECK(dg_result_rows(result) == at);
       dg_result_close(result);
     }
   }
-  OK(dg_accumulator_finish(accumulator, &result, &error));
+  OK(dg_accumulator_finish(accumulator, &result, &problem));
   dg_accumulator_close(accumulator);
   return result;
 }
@@ -201,8 +201,8 @@ static void same_columns(const dg_result* a, const dg_result* b) {
   double left[kRows], right[kRows];
   uint32_t metric = 0;
   for (metric = 0; metric < dg_metric_count(); ++metric) {
-    OK(dg_result_column(a, metric, 0, kRows, left, &error));
-    OK(dg_result_column(b, metric, 0, kRows, right, &error));
+    OK(dg_result_column(a, metric, 0, kRows, left, &problem));
+    OK(dg_result_column(b, metric, 0, kRows, right, &problem));
     CHECK(memcmp(left, right, sizeof(left)) == 0);
   }
 }
@@ -255,14 +255,14 @@ static void write_capture(const char* path, const dg_rows* rows, const dg_identi
   options.struct_size = sizeof(options);
   options.identity = identity;
   options.part_bytes = part_bytes;
-  OK(dg_writer_create(dg_text_of(path), &options, &writer, &error));
+  OK(dg_writer_create(dg_text_of(path), &options, &writer, &problem));
   for (at = 0; at < rows->rows; at += 16) {
     const dg_rows part = part_of(rows, at, 16);
-    OK(dg_writer_append(writer, &part, &error));
+    OK(dg_writer_append(writer, &part, &problem));
   }
-  OK(dg_writer_finish(writer, &error));
-  REFUSED(dg_writer_append(writer, rows, &error), DG_CONFLICT, "is finished");
-  REFUSED(dg_writer_finish(writer, &error), DG_CONFLICT, "is finished");
+  OK(dg_writer_finish(writer, &problem));
+  REFUSED(dg_writer_append(writer, rows, &problem), DG_CONFLICT, "is finished");
+  REFUSED(dg_writer_finish(writer, &problem), DG_CONFLICT, "is finished");
   dg_writer_close(writer);
 }
 
@@ -289,10 +289,10 @@ static void written_captures_are_what_the_command_reads(void) {
     snprintf(arguments, sizeof(arguments), "'%s' '%s'", own_path(a_path), own_path(b_path));
     same_as_command(result, arguments);
     dg_result_close(result);
-    OK(dg_capture_open(dg_text_of(own_path(a_path)), NULL, &read, &error));
+    OK(dg_capture_open(dg_text_of(own_path(a_path)), NULL, &read, &problem));
     memset(&info, 0, sizeof(info));
     info.struct_size = sizeof(info);
-    OK(dg_capture_get_info(read, &info, &error));
+    OK(dg_capture_get_info(read, &info, &problem));
     CHECK(info.rows == kRows && info.pieces > 1 && info.vocabulary == kVocabulary);
     dg_capture_close(read);
   }

@@ -45,7 +45,7 @@ static void files_give_the_json_of_the_command(void) {
   dg_inputs inputs = inputs_of(train, inf);
   dg_options options;
   dg_result* result = NULL;
-  OK(dg_measure(&inputs, NULL, &result, &error));
+  OK(dg_measure(&inputs, NULL, &result, &problem));
   CHECK(dg_result_verdict(result) == DG_VERDICT_NONE && dg_result_rows(result) == 2816);
   same_as_command(result, pair_arguments(""));
   dg_result_close(result);
@@ -55,7 +55,7 @@ static void files_give_the_json_of_the_command(void) {
   options.top_k = 3;
   options.top_rows = 5;
   options.threads = 2;
-  OK(dg_measure(&inputs, &options, &result, &error));
+  OK(dg_measure(&inputs, &options, &result, &problem));
   same_as_command(result, pair_arguments("--metrics core --top-k 3 --top-rows 5"));
   dg_result_close(result);
   dg_capture_close(train);
@@ -77,17 +77,17 @@ static void contracts_slices_and_floors_give_the_json_of_the_command(void) {
   CHECK(strncmp(dg_contract_digest(contract).data, "sha256:", 7) == 0);
   inputs.corpus = corpus;
   inputs.contract = contract;
-  OK(dg_measure(&inputs, NULL, &result, &error));
+  OK(dg_measure(&inputs, NULL, &result, &problem));
   snprintf(more, sizeof(more), "--corpus '%s' --contract '%s'", vector_path("tiny_corpus.jsonl"), tiny_contract_path());
   same_as_command(result, pair_arguments(more));
   CHECK(dg_result_verdict(result) != DG_VERDICT_NONE);
   dg_result_close(result);
   /* A floor of two captures: the kernel against itself, which only another object is allowed to be. */
-  OK(dg_capture_from_rows(&rows, &identity, dg_text_of("again"), &floors[0], &error));
-  OK(dg_capture_from_rows(&rows, &identity, dg_text_of("once more"), &floors[1], &error));
+  OK(dg_capture_from_rows(&rows, &identity, dg_text_of("again"), &floors[0], &problem));
+  OK(dg_capture_from_rows(&rows, &identity, dg_text_of("once more"), &floors[1], &problem));
   inputs.floor_inf[0] = floors[0];
   inputs.floor_inf[1] = floors[1];
-  OK(dg_measure(&inputs, NULL, &result, &error));
+  OK(dg_measure(&inputs, NULL, &result, &problem));
   {
     char copy[1024];
     snprintf(copy, sizeof(copy), "cp '%s' '%s'", vector_path("tiny_bf16.safetensors"), own_path("again.safetensors"));
@@ -118,14 +118,14 @@ static void other_forms_are_those_of_the_command(void) {
   size_t size = 0, at = 0;
   int code = 0;
   inputs.contract = contract;
-  OK(dg_measure(&inputs, NULL, &result, &error));
+  OK(dg_measure(&inputs, NULL, &result, &problem));
   snprintf(more, sizeof(more), "--contract '%s' --report markdown='%s' --report junit='%s'", tiny_contract_path(),
            own_path(names[0]), own_path(names[1]));
   free(command_json(pair_arguments(more), &size, &code));
   for (at = 0; at < 2; ++at) {
     char* wanted = read_whole(own_path(names[at]), &size);
     dg_text text = {NULL, 0};
-    OK(dg_result_format(result, formats[at], &text, &error));
+    OK(dg_result_format(result, formats[at], &text, &problem));
     CHECK(text.size == size && memcmp(text.data, wanted, size) == 0);
     free(wanted);
   }
@@ -162,19 +162,19 @@ static void rows_in_memory_give_the_json_of_the_command(void) {
   size_t size = 0, side = 0;
   char* text = read_whole(vector_path("tiny_corpus.jsonl"), &size);
   const dg_text lines = {text, size};
-  OK(dg_corpus_parse(lines, dg_text_of("lines"), &corpus, &error));
+  OK(dg_corpus_parse(lines, dg_text_of("lines"), &corpus, &problem));
   memset(text, 0, size);
   for (side = 0; side < 2; ++side) {
     dg_capture* file = open_vector(files[side]);
     const dg_rows tight = rows_of(file), rows = apart(&tight, &storage[side]);
     const dg_identity identity = identity_of(file);
-    OK(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &memory[side], &error));
+    OK(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &memory[side], &problem));
     dg_capture_close(file); /* what it was made from is not needed, but for the logits */
   }
   inputs = inputs_of(memory[0], memory[1]);
   inputs.corpus = corpus;
   inputs.contract = contract;
-  OK(dg_measure(&inputs, NULL, &result, &error));
+  OK(dg_measure(&inputs, NULL, &result, &problem));
   snprintf(more, sizeof(more), "--corpus '%s' --contract '%s'", vector_path("tiny_corpus.jsonl"), tiny_contract_path());
   same_as_command(result, pair_arguments(more));
   dg_result_close(result);
@@ -217,24 +217,24 @@ static void figures_of_rows_are_those_of_rows_out(void) {
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);
   options.keep_rows = 1;
-  OK(dg_measure(&inputs, &options, &result, &error));
+  OK(dg_measure(&inputs, &options, &result, &problem));
   snprintf(more, sizeof(more), "--rows-out '%s'", own_path("rows.safetensors"));
   free(command_json(pair_arguments(more), &size, &code));
   bytes = read_whole(own_path("rows.safetensors"), &size);
   for (metric = 0; metric < dg_metric_count(); ++metric) {
     const char* wanted = (const char*)tensor_of(bytes, dg_metric_name(metric));
-    OK(dg_result_column(result, metric, 0, 2816, values, &error));
+    OK(dg_result_column(result, metric, 0, 2816, values, &problem));
     CHECK(memcmp(values, wanted, 2816 * sizeof(double)) == 0);
-    OK(dg_result_column(result, metric, 2810, 6, values, &error));
+    OK(dg_result_column(result, metric, 2810, 6, values, &problem));
     CHECK(memcmp(values, wanted + 2810 * sizeof(double), 6 * sizeof(double)) == 0);
   }
-  OK(dg_result_column(result, 0, 2816, 0, NULL, &error));
-  REFUSED(dg_result_column(result, 18, 0, 1, values, &error), DG_INVALID_ARGUMENT, "no figure 18");
-  REFUSED(dg_result_column(result, 0, 2810, 7, values, &error), DG_INVALID_ARGUMENT, "there are 2816");
-  REFUSED(dg_result_column(result, 0, UINT64_MAX, 2, values, &error), DG_INVALID_ARGUMENT, "there are 2816");
+  OK(dg_result_column(result, 0, 2816, 0, NULL, &problem));
+  REFUSED(dg_result_column(result, 18, 0, 1, values, &problem), DG_INVALID_ARGUMENT, "no figure 18");
+  REFUSED(dg_result_column(result, 0, 2810, 7, values, &problem), DG_INVALID_ARGUMENT, "there are 2816");
+  REFUSED(dg_result_column(result, 0, UINT64_MAX, 2, values, &problem), DG_INVALID_ARGUMENT, "there are 2816");
   dg_result_close(result);
-  OK(dg_measure(&inputs, NULL, &result, &error));
-  REFUSED(dg_result_column(result, 0, 0, 1, values, &error), DG_CONFLICT, "keep_rows");
+  OK(dg_measure(&inputs, NULL, &result, &problem));
+  REFUSED(dg_result_column(result, 0, 0, 1, values, &problem), DG_CONFLICT, "keep_rows");
   dg_result_close(result);
   dg_capture_close(train);
   dg_capture_close(inf);
@@ -250,15 +250,15 @@ static void a_capture_says_what_it_holds(void) {
   const int64_t* values = NULL;
   memset(&info, 0, sizeof(info));
   info.struct_size = sizeof(info);
-  OK(dg_capture_get_info(capture, &info, &error));
+  OK(dg_capture_get_info(capture, &info, &problem));
   CHECK(info.mode == DG_MODE_FULL && info.rows == 2816 && info.vocabulary == 259 && info.columns == 259);
   CHECK(info.has_tokens == 1 && info.has_logprobs == 0 && info.pieces == 1);
   CHECK(strcmp(info.identity.kernel.data, "tinylm-bf16") == 0 && info.identity.temperature == 1);
   CHECK(strcmp(info.identity.token_source.data, "corpus") == 0);
-  OK(dg_capture_matrix(capture, 0, &matrix, &first, &rows, &error));
+  OK(dg_capture_matrix(capture, 0, &matrix, &first, &rows, &problem));
   CHECK(matrix.dtype == DG_BF16 && matrix.columns == 259 && matrix.row_stride_bytes == 518 && rows == 2816);
-  REFUSED(dg_capture_matrix(capture, 1, &matrix, &first, &rows, &error), DG_INVALID_ARGUMENT, "no piece 1");
-  REFUSED(dg_capture_column(capture, 3, &values, &rows, &error), DG_INVALID_ARGUMENT, "no column 3");
+  REFUSED(dg_capture_matrix(capture, 1, &matrix, &first, &rows, &problem), DG_INVALID_ARGUMENT, "no piece 1");
+  REFUSED(dg_capture_column(capture, 3, &values, &rows, &problem), DG_INVALID_ARGUMENT, "no column 3");
   dg_capture_close(capture);
 }
 

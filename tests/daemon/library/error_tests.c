@@ -23,7 +23,7 @@ static dg_rows small_rows(void) {
 
 static dg_capture* capture_of(const dg_rows* rows) {
   dg_capture* out = NULL;
-  OK(dg_capture_from_rows(rows, NULL, dg_text_of(NULL), &out, &error));
+  OK(dg_capture_from_rows(rows, NULL, dg_text_of(NULL), &out, &problem));
   return out;
 }
 
@@ -33,16 +33,16 @@ static void arguments_are_checked(void) {
   dg_result* result = NULL;
   const dg_text broken = {NULL, 3};
   memset(&inputs, 0, sizeof(inputs));
-  REFUSED(dg_capture_open(dg_text_of("x"), NULL, NULL, &error), DG_INVALID_ARGUMENT, "out is NULL");
-  REFUSED(dg_capture_open(dg_text_of(NULL), NULL, &capture, &error), DG_INVALID_ARGUMENT, "is empty");
-  REFUSED(dg_capture_open(broken, NULL, &capture, &error), DG_INVALID_ARGUMENT, "is NULL");
-  REFUSED(dg_capture_from_rows(NULL, NULL, broken, &capture, &error), DG_INVALID_ARGUMENT, "rows is NULL");
-  REFUSED(dg_measure(NULL, NULL, &result, &error), DG_INVALID_ARGUMENT, "the inputs is NULL");
-  REFUSED(dg_measure(&inputs, NULL, &result, &error), DG_INVALID_ARGUMENT, "struct_size of the inputs is 0");
+  REFUSED(dg_capture_open(dg_text_of("x"), NULL, NULL, &problem), DG_INVALID_ARGUMENT, "out is NULL");
+  REFUSED(dg_capture_open(dg_text_of(NULL), NULL, &capture, &problem), DG_INVALID_ARGUMENT, "is empty");
+  REFUSED(dg_capture_open(broken, NULL, &capture, &problem), DG_INVALID_ARGUMENT, "is NULL");
+  REFUSED(dg_capture_from_rows(NULL, NULL, broken, &capture, &problem), DG_INVALID_ARGUMENT, "rows is NULL");
+  REFUSED(dg_measure(NULL, NULL, &result, &problem), DG_INVALID_ARGUMENT, "the inputs is NULL");
+  REFUSED(dg_measure(&inputs, NULL, &result, &problem), DG_INVALID_ARGUMENT, "struct_size of the inputs is 0");
   inputs.struct_size = sizeof(inputs);
-  REFUSED(dg_measure(&inputs, NULL, &result, &error), DG_INVALID_ARGUMENT, "train is NULL");
-  REFUSED(dg_accumulator_add(NULL, NULL, NULL, &error), DG_INVALID_ARGUMENT, "accumulator is NULL");
-  REFUSED(dg_writer_append(NULL, NULL, &error), DG_INVALID_ARGUMENT, "writer is NULL");
+  REFUSED(dg_measure(&inputs, NULL, &result, &problem), DG_INVALID_ARGUMENT, "train is NULL");
+  REFUSED(dg_accumulator_add(NULL, NULL, NULL, &problem), DG_INVALID_ARGUMENT, "accumulator is NULL");
+  REFUSED(dg_writer_append(NULL, NULL, &problem), DG_INVALID_ARGUMENT, "writer is NULL");
   CHECK(dg_measure(&inputs, NULL, &result, NULL) == DG_INVALID_ARGUMENT); /* without a place for the message */
   CHECK(capture == NULL && result == NULL);
 }
@@ -61,21 +61,21 @@ static void a_longer_struct_of_a_later_version_is_read_as_far_as_it_is_known(voi
   inputs.train = inputs.inf = capture;
   memset(&options, 0, sizeof(options));
   options.known.struct_size = sizeof(options);
-  OK(dg_measure(&inputs, &options.known, &result, &error));
+  OK(dg_measure(&inputs, &options.known, &result, &problem));
   dg_result_close(result);
   options.later = 1;
-  REFUSED(dg_measure(&inputs, &options.known, &result, &error), DG_UNSUPPORTED, "does not know");
+  REFUSED(dg_measure(&inputs, &options.known, &result, &problem), DG_UNSUPPORTED, "does not know");
   options.known.struct_size = 8; /* of an earlier version: what follows is not read */
   options.known.threads = 1;
   options.known.metrics = 99;
-  OK(dg_measure(&inputs, &options.known, &result, &error));
+  OK(dg_measure(&inputs, &options.known, &result, &problem));
   dg_result_close(result);
   dg_capture_close(capture);
 }
 
 static void refuse_rows(const dg_rows* rows, dg_status status, const char* part) {
   dg_capture* capture = NULL;
-  REFUSED(dg_capture_from_rows(rows, NULL, dg_text_of("mine"), &capture, &error), status, part);
+  REFUSED(dg_capture_from_rows(rows, NULL, dg_text_of("mine"), &capture, &problem), status, part);
   CHECK(capture == NULL);
 }
 
@@ -147,24 +147,24 @@ static void identities_are_checked(void) {
   memset(&identity, 0, sizeof(identity));
   identity.struct_size = sizeof(identity);
   identity.kernel = dg_text_of("\xff\xfe");
-  REFUSED(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &capture, &error), DG_INVALID_ARGUMENT, "not UTF-8");
+  REFUSED(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &capture, &problem), DG_INVALID_ARGUMENT, "not UTF-8");
   identity.kernel.data = large;
   identity.kernel.size = 5000;
-  REFUSED(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &capture, &error), DG_LIMIT_EXCEEDED, "5000 bytes");
+  REFUSED(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &capture, &problem), DG_LIMIT_EXCEEDED, "5000 bytes");
   identity.kernel = dg_text_of("k");
   identity.temperature = NAN;
-  REFUSED(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &capture, &error), DG_INVALID_CAPTURE, "temperature");
+  REFUSED(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &capture, &problem), DG_INVALID_CAPTURE, "temperature");
   identity.temperature = 0.5;
-  OK(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &capture, &error));
+  OK(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &capture, &problem));
   other = capture_of(&rows);
   memset(&inputs, 0, sizeof(inputs));
   inputs.struct_size = sizeof(inputs);
   inputs.train = capture;
   inputs.inf = other;
-  REFUSED(dg_measure(&inputs, NULL, &result, &error), DG_NOT_COMPARABLE, "temperature differs");
+  REFUSED(dg_measure(&inputs, NULL, &result, &problem), DG_NOT_COMPARABLE, "temperature differs");
   inputs.inf = capture;
   inputs.floor_train[0] = capture;
-  REFUSED(dg_measure(&inputs, NULL, &result, &error), DG_INVALID_ARGUMENT, "with itself");
+  REFUSED(dg_measure(&inputs, NULL, &result, &problem), DG_INVALID_ARGUMENT, "with itself");
   dg_capture_close(capture);
   dg_capture_close(other);
   free(large);
@@ -182,29 +182,29 @@ static void options_are_checked(void) {
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);
   options.device = dg_text_of("tpu");
-  REFUSED(dg_measure(&inputs, &options, &result, &error), DG_INVALID_ARGUMENT, "tpu");
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_INVALID_ARGUMENT, "tpu");
   options.device = dg_text_of("cuda:0,1");
-  REFUSED(dg_measure(&inputs, &options, &result, &error), DG_UNSUPPORTED, "on one device");
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_UNSUPPORTED, "on one device");
   options.device = dg_text_of("cpu");
   options.threads = 1025;
-  REFUSED(dg_measure(&inputs, &options, &result, &error), DG_INVALID_ARGUMENT, "1024");
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_INVALID_ARGUMENT, "1024");
   options.threads = 0;
   options.top_k = 1025;
-  REFUSED(dg_measure(&inputs, &options, &result, &error), DG_INVALID_ARGUMENT, "top_k");
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_INVALID_ARGUMENT, "top_k");
   options.top_k = 0;
   options.top_rows = 10001;
-  REFUSED(dg_measure(&inputs, &options, &result, &error), DG_INVALID_ARGUMENT, "10000");
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_INVALID_ARGUMENT, "10000");
   options.top_rows = DG_NO_TOP_ROWS;
   options.metrics = 2;
-  REFUSED(dg_measure(&inputs, &options, &result, &error), DG_INVALID_ARGUMENT, "DG_METRICS_ALL");
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_INVALID_ARGUMENT, "DG_METRICS_ALL");
   options.metrics = 0;
   options.keep_rows = 2;
-  REFUSED(dg_measure(&inputs, &options, &result, &error), DG_INVALID_ARGUMENT, "keep_rows");
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_INVALID_ARGUMENT, "keep_rows");
   options.keep_rows = 0;
-  OK(dg_measure(&inputs, &options, &result, &error));
+  OK(dg_measure(&inputs, &options, &result, &problem));
   {
     dg_text text = {NULL, 0};
-    REFUSED(dg_result_format(result, 9, &text, &error), DG_INVALID_ARGUMENT, "no format 9");
+    REFUSED(dg_result_format(result, 9, &text, &problem), DG_INVALID_ARGUMENT, "no format 9");
   }
   dg_result_close(result);
   dg_capture_close(capture);
@@ -224,12 +224,12 @@ static void rows_on_a_device_are_not_read_by_the_cpu(void) {
   memset(&inputs, 0, sizeof(inputs));
   inputs.struct_size = sizeof(inputs);
   inputs.train = inputs.inf = capture;
-  REFUSED(dg_measure(&inputs, NULL, &result, &error), DG_INVALID_ARGUMENT, "memory of a device");
-  OK(dg_accumulator_create(NULL, &accumulator, &error));
-  REFUSED(dg_accumulator_add(accumulator, &rows, &rows, &error), DG_INVALID_ARGUMENT, "memory of a device");
+  REFUSED(dg_measure(&inputs, NULL, &result, &problem), DG_INVALID_ARGUMENT, "memory of a device");
+  OK(dg_accumulator_create(NULL, &accumulator, &problem));
+  REFUSED(dg_accumulator_add(accumulator, &rows, &rows, &problem), DG_INVALID_ARGUMENT, "memory of a device");
   dg_accumulator_close(accumulator);
-  OK(dg_writer_create(dg_text_of(own_path("device")), NULL, &writer, &error));
-  REFUSED(dg_writer_append(writer, &rows, &error), DG_INVALID_ARGUMENT, "memory of a device");
+  OK(dg_writer_create(dg_text_of(own_path("device")), NULL, &writer, &problem));
+  REFUSED(dg_writer_append(writer, &rows, &problem), DG_INVALID_ARGUMENT, "memory of a device");
   dg_writer_close(writer);
   dg_capture_close(capture);
   rows = small_rows();
@@ -237,7 +237,7 @@ static void rows_on_a_device_are_not_read_by_the_cpu(void) {
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);
   options.device = dg_text_of("cuda:63"); /* the backend is asked, and no other one takes its place */
-  REFUSED(dg_measure(&inputs, &options, &result, &error), DG_UNAVAILABLE, "cuda");
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_UNAVAILABLE, "cuda");
   dg_capture_close(capture);
 }
 
@@ -245,13 +245,13 @@ static void documents_are_checked(void) {
   dg_corpus* corpus = NULL;
   dg_contract* contract = NULL;
   const dg_text missing = dg_text_of("/nonexistent/file");
-  REFUSED(dg_corpus_open(missing, &corpus, &error), DG_NOT_FOUND, "/nonexistent/file");
-  REFUSED(dg_contract_open(missing, &contract, &error), DG_IO, "/nonexistent/file");
-  REFUSED(dg_corpus_parse(dg_text_of("{\"sequence\": 1}\n{}\n"), dg_text_of("mine"), &corpus, &error),
+  REFUSED(dg_corpus_open(missing, &corpus, &problem), DG_NOT_FOUND, "/nonexistent/file");
+  REFUSED(dg_contract_open(missing, &contract, &problem), DG_IO, "/nonexistent/file");
+  REFUSED(dg_corpus_parse(dg_text_of("{\"sequence\": 1}\n{}\n"), dg_text_of("mine"), &corpus, &problem),
           DG_INVALID_DOCUMENT, "mine:2");
-  REFUSED(dg_contract_parse(dg_text_of("kind: Something\n"), dg_text_of(NULL), &contract, &error), DG_INVALID_DOCUMENT,
+  REFUSED(dg_contract_parse(dg_text_of("kind: Something\n"), dg_text_of(NULL), &contract, &problem), DG_INVALID_DOCUMENT,
           "contract:1:");
-  OK(dg_corpus_parse(dg_text_of(NULL), dg_text_of(NULL), &corpus, &error)); /* without sequences */
+  OK(dg_corpus_parse(dg_text_of(NULL), dg_text_of(NULL), &corpus, &problem)); /* without sequences */
   {
     dg_rows rows = small_rows();
     dg_inputs inputs;
@@ -260,7 +260,7 @@ static void documents_are_checked(void) {
     inputs.struct_size = sizeof(inputs);
     inputs.train = inputs.inf = capture_of(&rows);
     inputs.corpus = corpus;
-    REFUSED(dg_measure(&inputs, NULL, &result, &error), DG_NOT_COMPARABLE, "the corpus does not");
+    REFUSED(dg_measure(&inputs, NULL, &result, &problem), DG_NOT_COMPARABLE, "the corpus does not");
     dg_capture_close((dg_capture*)inputs.train);
   }
   dg_corpus_close(corpus);
@@ -280,13 +280,13 @@ static void long_messages_are_cut_between_characters(void) {
     CHECK(text != NULL);
     memcpy(text, path, size);
     memcpy(text + size, ": 1\n", 5);
-    CHECK(dg_contract_parse(dg_text_of(text), dg_text_of(NULL), &contract, &error) == DG_INVALID_DOCUMENT);
+    CHECK(dg_contract_parse(dg_text_of(text), dg_text_of(NULL), &contract, &problem) == DG_INVALID_DOCUMENT);
     free(text);
   }
-  CHECK(error.message_bytes == dg_last_error().size);
-  CHECK(strlen(error.message) < DG_MESSAGE_BYTES);
-  CHECK(memcmp(error.message, dg_last_error().data, strlen(error.message)) == 0);
-  if (error.message_bytes >= DG_MESSAGE_BYTES) CHECK(strlen(error.message) + 4 > DG_MESSAGE_BYTES);
+  CHECK(problem.message_bytes == dg_last_error().size);
+  CHECK(strlen(problem.message) < DG_MESSAGE_BYTES);
+  CHECK(memcmp(problem.message, dg_last_error().data, strlen(problem.message)) == 0);
+  if (problem.message_bytes >= DG_MESSAGE_BYTES) CHECK(strlen(problem.message) + 4 > DG_MESSAGE_BYTES);
   free(path);
 }
 
@@ -312,15 +312,15 @@ static void a_callback_stops_a_measurement(void) {
   options.struct_size = sizeof(options);
   options.progress = stop_at_once;
   options.user = &calls;
-  REFUSED(dg_measure(&inputs, &options, &result, &error), DG_CANCELLED, "asked to stop");
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_CANCELLED, "asked to stop");
   CHECK(calls == 1 && result == NULL);
   memset(&batches, 0, sizeof(batches));
   batches.struct_size = sizeof(batches);
   batches.options = &options;
-  OK(dg_accumulator_create(&batches, &accumulator, &error));
-  REFUSED(dg_accumulator_add(accumulator, &rows, &rows, &error), DG_CANCELLED, "asked to stop");
+  OK(dg_accumulator_create(&batches, &accumulator, &problem));
+  REFUSED(dg_accumulator_add(accumulator, &rows, &rows, &problem), DG_CANCELLED, "asked to stop");
   CHECK(calls == 2 && dg_accumulator_rows(accumulator) == 0);
-  REFUSED(dg_accumulator_finish(accumulator, &result, &error), DG_CONFLICT, "no rows");
+  REFUSED(dg_accumulator_finish(accumulator, &result, &problem), DG_CONFLICT, "no rows");
   dg_accumulator_close(accumulator);
   dg_capture_close(capture);
 }
@@ -335,32 +335,32 @@ static void a_batch_that_fails_adds_nothing(void) {
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);
   options.max_rows = 12;
-  OK(dg_accumulator_create(&options, &accumulator, &error));
-  OK(dg_accumulator_add(accumulator, &rows, &rows, &error));
-  OK(dg_accumulator_finish(accumulator, &result, &error));
+  OK(dg_accumulator_create(&options, &accumulator, &problem));
+  OK(dg_accumulator_add(accumulator, &rows, &rows, &problem));
+  OK(dg_accumulator_finish(accumulator, &result, &problem));
   other.tokens = different;
-  REFUSED(dg_accumulator_add(accumulator, &rows, &other, &error), DG_NOT_COMPARABLE, "token_ids differs");
+  REFUSED(dg_accumulator_add(accumulator, &rows, &other, &problem), DG_NOT_COMPARABLE, "token_ids differs");
   other = part_of(&rows, 0, 3);
-  REFUSED(dg_accumulator_add(accumulator, &rows, &other, &error), DG_NOT_COMPARABLE, "4 rows of train and 3");
+  REFUSED(dg_accumulator_add(accumulator, &rows, &other, &problem), DG_NOT_COMPARABLE, "4 rows of train and 3");
   other = small_rows();
   other.tokens = NULL;
-  REFUSED(dg_accumulator_add(accumulator, &other, &other, &error), DG_NOT_COMPARABLE, "in all batches or in none");
+  REFUSED(dg_accumulator_add(accumulator, &other, &other, &problem), DG_NOT_COMPARABLE, "in all batches or in none");
   other = small_rows();
   other.logits.columns = 5;
   other.tokens = NULL;
-  REFUSED(dg_accumulator_add(accumulator, &other, &other, &error), DG_NOT_COMPARABLE, "batches");
+  REFUSED(dg_accumulator_add(accumulator, &other, &other, &problem), DG_NOT_COMPARABLE, "batches");
   other = small_rows();
   other.rows = 1;
   other.logits.data = masked;
-  REFUSED(dg_accumulator_add(accumulator, &other, &other, &error), DG_INVALID_CAPTURE, "row 4 (sequence 0, position 4)");
+  REFUSED(dg_accumulator_add(accumulator, &other, &other, &problem), DG_INVALID_CAPTURE, "row 4 (sequence 0, position 4)");
   CHECK(dg_accumulator_rows(accumulator) == 4);
   other.rows = 0;
-  OK(dg_accumulator_add(accumulator, &other, &other, &error));
-  OK(dg_accumulator_finish(accumulator, &again, &error));
+  OK(dg_accumulator_add(accumulator, &other, &other, &problem));
+  OK(dg_accumulator_finish(accumulator, &again, &problem));
   same_json(result, again);
-  OK(dg_accumulator_add(accumulator, &rows, &rows, &error));
-  OK(dg_accumulator_add(accumulator, &rows, &rows, &error));
-  REFUSED(dg_accumulator_add(accumulator, &rows, &rows, &error), DG_LIMIT_EXCEEDED, "max_rows");
+  OK(dg_accumulator_add(accumulator, &rows, &rows, &problem));
+  OK(dg_accumulator_add(accumulator, &rows, &rows, &problem));
+  REFUSED(dg_accumulator_add(accumulator, &rows, &rows, &problem), DG_LIMIT_EXCEEDED, "max_rows");
   dg_result_close(result);
   dg_result_close(again);
   dg_accumulator_close(accumulator);
@@ -369,19 +369,19 @@ static void a_batch_that_fails_adds_nothing(void) {
 static void writers_refuse_what_would_not_be_a_capture(void) {
   dg_rows rows = small_rows();
   dg_writer *writer = NULL, *second = NULL;
-  OK(dg_writer_create(dg_text_of(own_path("out/deep")), NULL, &writer, &error));
-  REFUSED(dg_writer_finish(writer, &error), DG_CONFLICT, "no rows");
-  OK(dg_writer_append(writer, &rows, &error));
+  OK(dg_writer_create(dg_text_of(own_path("out/deep")), NULL, &writer, &problem));
+  REFUSED(dg_writer_finish(writer, &problem), DG_CONFLICT, "no rows");
+  OK(dg_writer_append(writer, &rows, &problem));
   rows.tokens = NULL;
-  REFUSED(dg_writer_append(writer, &rows, &error), DG_INVALID_ARGUMENT, "differ from those of the rows before");
+  REFUSED(dg_writer_append(writer, &rows, &problem), DG_INVALID_ARGUMENT, "differ from those of the rows before");
   rows = small_rows();
   rows.logits.columns = 3;
-  REFUSED(dg_writer_append(writer, &rows, &error), DG_INVALID_CAPTURE, "token_ids");
-  OK(dg_writer_finish(writer, &error));
+  REFUSED(dg_writer_append(writer, &rows, &problem), DG_INVALID_CAPTURE, "token_ids");
+  OK(dg_writer_finish(writer, &problem));
   dg_writer_close(writer);
-  REFUSED(dg_writer_create(dg_text_of(own_path("out/deep")), NULL, &second, &error), DG_ALREADY_EXISTS,
+  REFUSED(dg_writer_create(dg_text_of(own_path("out/deep")), NULL, &second, &problem), DG_ALREADY_EXISTS,
           "part-000000.safetensors");
-  REFUSED(dg_writer_create(dg_text_of("/proc/none/such"), NULL, &second, &error), DG_IO, "/proc/none/such");
+  REFUSED(dg_writer_create(dg_text_of("/proc/none/such"), NULL, &second, &problem), DG_IO, "/proc/none/such");
   CHECK(second == NULL);
 }
 

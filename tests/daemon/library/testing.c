@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-dg_error error = {sizeof(dg_error), 0, 0, {0}};
+dg_error problem = {sizeof(dg_error), 0, 0, {0}};
 static char folder[] = "/tmp/driftgate-library-XXXXXX";
 
 void fail_test(const char* file, int line, const char* what) {
@@ -81,7 +81,7 @@ void same_as_command(const dg_result* result, const char* arguments) {
   int code = 0;
   char* wanted = command_json(arguments, &size, &code);
   dg_text json = {NULL, 0};
-  OK(dg_result_format(result, DG_FORMAT_JSON, &json, &error));
+  OK(dg_result_format(result, DG_FORMAT_JSON, &json, &problem));
   if (json.size != size || memcmp(json.data, wanted, size) != 0) {
     write_text(own_path("library.json"), json.data);
     fprintf(stderr, "the JSON differs: %s is of the command\n", own_path("command.json"));
@@ -94,21 +94,21 @@ void same_as_command(const dg_result* result, const char* arguments) {
 
 void same_json(const dg_result* a, const dg_result* b) {
   dg_text left = {NULL, 0}, right = {NULL, 0};
-  OK(dg_result_format(a, DG_FORMAT_JSON, &left, &error));
-  OK(dg_result_format(b, DG_FORMAT_JSON, &right, &error));
+  OK(dg_result_format(a, DG_FORMAT_JSON, &left, &problem));
+  OK(dg_result_format(b, DG_FORMAT_JSON, &right, &problem));
   CHECK(left.size == right.size && memcmp(left.data, right.data, left.size) == 0);
   CHECK(dg_result_verdict(a) == dg_result_verdict(b) && dg_result_rows(a) == dg_result_rows(b));
 }
 
 dg_capture* open_vector(const char* name) {
   dg_capture* out = NULL;
-  OK(dg_capture_open(dg_text_of(vector_path(name)), NULL, &out, &error));
+  OK(dg_capture_open(dg_text_of(vector_path(name)), NULL, &out, &problem));
   return out;
 }
 
 dg_corpus* tiny_corpus(void) {
   dg_corpus* out = NULL;
-  OK(dg_corpus_open(dg_text_of(vector_path("tiny_corpus.jsonl")), &out, &error));
+  OK(dg_corpus_open(dg_text_of(vector_path("tiny_corpus.jsonl")), &out, &problem));
   return out;
 }
 
@@ -132,7 +132,7 @@ const char* tiny_contract_path(void) {
 
 dg_contract* tiny_contract(void) {
   dg_contract* out = NULL;
-  OK(dg_contract_open(dg_text_of(tiny_contract_path()), &out, &error));
+  OK(dg_contract_open(dg_text_of(tiny_contract_path()), &out, &problem));
   return out;
 }
 
@@ -141,11 +141,11 @@ dg_rows rows_of(const dg_capture* capture) {
   uint64_t first = 0, count = 0;
   memset(&rows, 0, sizeof(rows));
   rows.struct_size = sizeof(rows);
-  OK(dg_capture_matrix(capture, 0, &rows.logits, &first, &rows.rows, &error));
+  OK(dg_capture_matrix(capture, 0, &rows.logits, &first, &rows.rows, &problem));
   CHECK(first == 0);
-  OK(dg_capture_column(capture, DG_COLUMN_TOKENS, &rows.tokens, &count, &error));
-  OK(dg_capture_column(capture, DG_COLUMN_SEQUENCES, &rows.sequences, &count, &error));
-  OK(dg_capture_column(capture, DG_COLUMN_POSITIONS, &rows.positions, &count, &error));
+  OK(dg_capture_column(capture, DG_COLUMN_TOKENS, &rows.tokens, &count, &problem));
+  OK(dg_capture_column(capture, DG_COLUMN_SEQUENCES, &rows.sequences, &count, &problem));
+  OK(dg_capture_column(capture, DG_COLUMN_POSITIONS, &rows.positions, &count, &problem));
   CHECK(count == rows.rows);
   return rows;
 }
@@ -178,7 +178,7 @@ dg_identity identity_of(const dg_capture* capture) {
   dg_capture_info info;
   memset(&info, 0, sizeof(info));
   info.struct_size = sizeof(info);
-  OK(dg_capture_get_info(capture, &info, &error));
+  OK(dg_capture_get_info(capture, &info, &problem));
   return info.identity;
 }
 

@@ -17,11 +17,11 @@
     if ((call) != DG_OK) fail_test(__FILE__, __LINE__, dg_last_error().data);   \
   } while (0)
 /** Checks that a call fails with a status and a message that contains a text. */
-#define REFUSED(call, wanted, part) refused(__FILE__, __LINE__, (call), (wanted), (part), &error)
+#define REFUSED(call, wanted, part) refused(__FILE__, __LINE__, (call), (wanted), (part), &problem)
 
 void fail_test(const char* file, int line, const char* what);
 void refused(const char* file, int line, dg_status status, dg_status wanted, const char* part, const dg_error* error);
-extern dg_error error;
+extern dg_error problem;
 
 /** The path of a file of tests/vectors; valid until the second call after it. */
 const char* vector_path(const char* name);

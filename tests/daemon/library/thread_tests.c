@@ -77,7 +77,7 @@ static void threads_share_the_text_of_a_result(void) {
   memset(&inputs, 0, sizeof(inputs));
   inputs.struct_size = sizeof(inputs);
   inputs.train = inputs.inf = train;
-  OK(dg_measure(&inputs, NULL, &result, &error));
+  OK(dg_measure(&inputs, NULL, &result, &problem));
   for (at = 0; at < 4; ++at) CHECK(pthread_create(&threads[at], NULL, format_it, result) == 0);
   for (at = 0; at < 4; ++at) CHECK(pthread_join(threads[at], &texts[at]) == 0);
   for (at = 0; at < 4; ++at) CHECK(texts[at] != NULL && texts[at] == texts[0]);
