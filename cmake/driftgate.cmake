@@ -14,6 +14,11 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 add_link_options($<$<CONFIG:Release>:-s>)
 
+# Debian's folder for libraries, whatever the prefix: its linker also looks below /usr/local.
+if(CMAKE_LIBRARY_ARCHITECTURE)
+  set(CMAKE_INSTALL_LIBDIR lib/${CMAKE_LIBRARY_ARCHITECTURE} CACHE PATH "Folder of libraries below the prefix")
+endif()
+
 find_program(DRIFTGATE_CCACHE ccache)
 if(DRIFTGATE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${DRIFTGATE_CCACHE})

@@ -108,7 +108,8 @@ set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates, python3")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "haproxy, prometheus")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
-  ${debian}/preinst ${debian}/postinst ${debian}/prerm ${debian}/postrm ${CMAKE_SOURCE_DIR}/configs/debian/conffiles)
+  ${debian}/preinst ${debian}/postinst ${debian}/prerm ${debian}/postrm ${CMAKE_SOURCE_DIR}/configs/debian/conffiles
+  ${CMAKE_SOURCE_DIR}/configs/debian/triggers)
 if(TARGET driftgate_shared)
   set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 endif()
