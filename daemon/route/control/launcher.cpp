@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "daemon/route/control/frame.hpp"
@@ -82,6 +83,35 @@ schema::Result<std::string> receive_frame(int fd, std::chrono::steady_clock::tim
   return text.substr(kFrameHeadBytes);
 }
 
+/// The path that a link of /proc shows, also of a file that was deleted since.
+std::string name_of(const std::string& link) {
+  constexpr std::string_view kDeleted = " (deleted)";
+  std::error_code error;
+  auto name = std::filesystem::read_symlink(link, error).string();
+  if (name.ends_with(kDeleted)) name.resize(name.size() - kDeleted.size());
+  return name;
+}
+
+/// Jobs of the daemon run as its user and may connect as well: they must not get a program of theirs into the
+/// router's unit, which outlives them and their limits. The order has to be for this very program, or for one
+/// that had its name before an upgrade and that nobody else could write.
+schema::Result<void> check_program(int program) {
+  struct stat asked {
+  }, own{};
+  constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+  if (::fstat(program, &asked) != 0 || ::stat("/proc/self/exe", &own) != 0)
+    return failed("looking at the program");
+  if (asked.st_dev == own.st_dev && asked.st_ino == own.st_ino) return {};
+  const bool safe = S_ISREG(asked.st_mode) && asked.st_uid == own.st_uid && asked.st_gid == own.st_gid &&
+                    (asked.st_mode & kOthersWrite & ~own.st_mode) == 0;
+  const auto name = name_of(fmt::format("/proc/self/fd/{}", program));
+  if (safe && name == name_of("/proc/self/exe")) return {};
+  return schema::failf(schema::ErrorCode::forbidden,
+                       "the order for a router names {}, which is neither this program nor one that it "
+                       "replaced",
+                       name);
+}
+
 schema::Result<TakenOrder> receive_order(int fd) {
   const auto deadline = std::chrono::steady_clock::now() + kOrderTime;
   TakenOrder order;
@@ -100,8 +130,11 @@ schema::Result<TakenOrder> receive_order(int fd) {
     if (!word.is_string()) return not_one();
     order.words.push_back(word.get<std::string>());
   }
+  if (order.words.size() < 3 || order.words[1] != "router" || order.words[2] == "--launched")
+    return not_one();
   order.log_path = body["log"].get<std::string>();
   order.program = std::move(program.front());
+  TRY(check_program(order.program.get()));
   const auto count = body["listeners"].get<std::size_t>();
   if (count > 0) order.listeners = TRY(receive_marked(fd, 'l', deadline));
   if (order.listeners.size() != count) return not_one();

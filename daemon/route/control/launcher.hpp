@@ -20,7 +20,8 @@ struct LaunchOrder {
 };
 
 /// Sends the order and copies of `listeners` (16 at most) to whoever listens on `launcher`, and waits for the
-/// process that becomes the router. `unavailable` when nobody listens; what it says when it cannot.
+/// process that becomes the router. `unavailable` when nobody listens; what it says when it cannot: it takes
+/// `router OPTIONS…` of its own program alone, or of one that had its name before an upgrade.
 [[nodiscard]] schema::Result<ProcessHandle> launch_by(const std::string& launcher, const LaunchOrder& order,
                                                       const std::vector<base::UniqueFd>& listeners,
                                                       std::chrono::steady_clock::time_point deadline);

@@ -84,13 +84,7 @@ std::vector<std::string> command_line(const SpawnOptions& options) {
   return words;
 }
 
-/// Starts the process; who it is, so that its end is noticed.
-schema::Result<ProcessHandle> launch(const SpawnOptions& options) {
-  if (!options.launcher.empty()) {
-    const LaunchOrder order{options.executable, command_line(options), options.log_path};
-    return launch_by(options.launcher, order, options.listeners,
-                     std::chrono::steady_clock::now() + options.deadline);
-  }
+schema::Result<ProcessHandle> launch_here(const SpawnOptions& options) {
   const base::UniqueFd log(::open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log) return failed(fmt::format("opening its log {}", options.log_path));
   int ends[2];
@@ -114,6 +108,23 @@ schema::Result<ProcessHandle> launch(const SpawnOptions& options) {
   const bool told = ::read(from_child.get(), &router, sizeof router) == sizeof router;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || !told) return failed("second fork");
   return ProcessHandle::of(router);
+}
+
+/// Starts the process; who it is, so that its end is noticed. A launcher that is only late does no harm: of
+/// two routers the one that has the control socket's lock goes on.
+schema::Result<ProcessHandle> launch(const SpawnOptions& options) {
+  if (options.launcher.empty()) return launch_here(options);
+  const LaunchOrder order{options.executable, command_line(options), options.log_path};
+  auto launched = launch_by(options.launcher, order, options.listeners,
+                            std::chrono::steady_clock::now() + options.deadline);
+  if (launched) return launched;
+  if (options.log)
+    options.log("error",
+                fmt::format("{}. The daemon starts the router itself, which then belongs to the "
+                            "daemon's unit and ends with it: once the launcher works again, have the "
+                            "router handed over (systemctl reload driftgate, or SIGUSR2)",
+                            launched.error().describe()));
+  return launch_here(options);
 }
 
 /// A router that drains ends within its drain time; the next one starts when it is gone. Its lock is given up

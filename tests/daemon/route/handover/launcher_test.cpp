@@ -1,15 +1,18 @@
 #include "daemon/route/control/launcher.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "daemon/route/control/frame.hpp"
@@ -29,7 +32,8 @@ const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::se
 /// socket with Accept=yes.
 class Manager {
  public:
-  explicit Manager(const std::string& path) : stop_(::eventfd(0, EFD_CLOEXEC)) {
+  explicit Manager(const std::string& path, std::string program = DRIFTGATE_ROUTER_PROCESS)
+      : program_(std::move(program)), stop_(::eventfd(0, EFD_CLOEXEC)) {
     auto made = listen_unix(path);
     REQUIRE(made);
     socket_ = std::move(*made);
@@ -57,14 +61,15 @@ class Manager {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, connection, 0);
-    std::string program = DRIFTGATE_ROUTER_PROCESS, router = "router", launched = "--launched";
-    std::array<char*, 4> words{program.data(), router.data(), launched.data(), nullptr};
+    std::string router = "router", launched = "--launched";
+    std::array<char*, 4> words{program_.data(), router.data(), launched.data(), nullptr};
     pid_t child = 0;
-    if (::posix_spawn(&child, program.c_str(), &actions, nullptr, words.data(), environ) == 0)
+    if (::posix_spawn(&child, program_.c_str(), &actions, nullptr, words.data(), environ) == 0)
       children_.push_back(child);
     posix_spawn_file_actions_destroy(&actions);
   }
 
+  std::string program_;
   UniqueFd stop_, socket_;
   std::vector<pid_t> children_;
   std::thread thread_;
@@ -73,8 +78,13 @@ class Manager {
 struct Launched {
   TemporaryFolder folder;
   SpawnOptions options;
+  std::optional<std::string> logged;  ///< what the daemon's log says, as an error
 
   Launched() {
+    options.log = [this](std::string_view level, const std::string& text) {
+      CHECK(level == "error");
+      logged = text;
+    };
     options.router.control_path = folder.at("control");
     options.router.spool_dir = folder.at("spool");
     options.router.state_path = folder.at("state");
@@ -133,29 +143,92 @@ TEST_CASE("a service manager starts the router, on the daemon's sockets and with
 TEST_CASE("the router runs the daemon's program, also when another one has its name") {
   Launched launched;
   auto& options = launched.options;
-  const Manager manager(options.launcher);
-  // The manager starts the program that has the name now; the daemon runs this copy of the one before.
-  options.executable = launched.folder.at("program");
-  std::filesystem::copy_file(DRIFTGATE_ROUTER_PROCESS, options.executable);
+  const auto program = launched.folder.at("program");
+  const Manager manager(options.launcher, program);
+  const auto installed = [&] {
+    std::filesystem::copy_file(DRIFTGATE_ROUTER_PROCESS, program + ".new");
+    std::filesystem::rename(program + ".new", program);
+  };
+  installed();
+  const UniqueFd before(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(before);
+  // As a daemon sees its own program when an upgrade has replaced it.
+  options.executable = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(before.get());
+  installed();
   const auto router = spawn_router(options);
   REQUIRE(router);
   CHECK(std::filesystem::read_symlink("/proc/" + std::to_string(router->info.pid) + "/exe") ==
-        std::filesystem::canonical(options.executable));
+        program + " (deleted)");
+  CHECK_FALSE(launched.logged);
   CHECK(RouterDriver(options.router.control_path).shutdown());
 }
 
-TEST_CASE("where nobody listens, and where the router cannot start, the reason is told") {
+TEST_CASE("a launcher starts its own program alone, as a router") {
+  Launched launched;
+  const auto program = launched.folder.at("program");
+  std::filesystem::copy_file(DRIFTGATE_ROUTER_PROCESS, program);
+  const Manager manager(launched.options.launcher, program);
+  const auto refused = [&](const std::string& executable, std::vector<std::string> words) {
+    const auto made =
+        launch_by(launched.options.launcher, {executable, std::move(words), "/dev/null"}, {}, soon());
+    return made ? "started" : made.error().message;
+  };
+  CHECK(refused("/usr/bin/env", {"env", "router", "x"}).find("/usr/bin/env") != std::string::npos);
+  // The same bytes under another name, and the name's earlier program when others could write it.
+  CHECK(refused(DRIFTGATE_ROUTER_PROCESS, {"router", "router", "x"}).find("neither") != std::string::npos);
+  const UniqueFd before(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
+  std::filesystem::copy_file(program, program + ".new");
+  std::filesystem::rename(program + ".new", program);
+  REQUIRE(::fchmod(before.get(), 0777) == 0);
+  const auto replaced = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(before.get());
+  CHECK(refused(replaced, {"router", "router", "x"}).find("neither") != std::string::npos);
+  CHECK(refused(program, {"router", "serve", "x"}).find("not one") != std::string::npos);
+  CHECK(refused(program, {"router", "router", "--launched"}).find("not one") != std::string::npos);
+}
+
+TEST_CASE("where the launcher starts no router the daemon does, and says so") {
   Launched launched;
   auto& options = launched.options;
-  const auto nobody = spawn_router(options);
-  REQUIRE_FALSE(nobody);
-  CHECK(nobody.error().message.find("DRIFTGATE_ROUTER_LAUNCHER") != std::string::npos);
+  std::optional<Manager> manager;
+  UniqueFd silent;
+  std::thread closing;
+  SUBCASE("nobody listens") {}
+  SUBCASE("it ends the connection without an answer") {
+    auto made = listen_unix(options.launcher);
+    REQUIRE(made);
+    silent = std::move(*made);
+    closing = std::thread([&silent] {
+      pollfd one{silent.get(), POLLIN, 0};
+      ::poll(&one, 1, -1);
+      const UniqueFd connection(::accept4(silent.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    });
+  }
+  SUBCASE("it refuses the program") {
+    manager.emplace(options.launcher, "/bin/false");
+  }
+  auto listeners = bind_listeners("127.0.0.1:0", 2);
+  REQUIRE(listeners);
+  const auto port = listening_port(listeners->front().get());
+  options.listeners = std::move(*listeners);
+  const auto router = spawn_router(options);
+  if (closing.joinable()) closing.join();
+  REQUIRE(router);
+  CHECK(router->info.port == *port);
+  REQUIRE(launched.logged);
+  CHECK(launched.logged->find("daemon's unit") != std::string::npos);
+  CHECK(RouterDriver(options.router.control_path).shutdown());
+}
+
+TEST_CASE("where the router cannot start the reason is told") {
+  Launched launched;
+  auto& options = launched.options;
   const Manager manager(options.launcher);
   options.router.spool_dir = "/proc/nowhere";
   const auto refused = spawn_router(options);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().message.find(options.log_path) != std::string::npos);
   CHECK(text_of(options.log_path).find("/proc/nowhere") != std::string::npos);
+  CHECK_FALSE(launched.logged);
 }
 
 TEST_CASE("what is no order starts nothing") {
