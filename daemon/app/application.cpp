@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/app/application_parts.hpp"
+#include "daemon/app/check_start.hpp"
 #include "daemon/app/options.hpp"
 #include "daemon/app/start_steps.hpp"
 #include "daemon/app/stop_signal.hpp"
@@ -75,6 +76,7 @@ Result<void> Application::Parts::admit_people() {
 /// Users' traffic never waits for the daemon: a router that is already running is adopted as it is.
 Result<void> Application::Parts::find_router() {
   route::SpawnOptions options = router_options(settings);
+  options.log = write_log;
   TRY(check_router_settings(settings, options.router));
   const std::string control_path = options.router.control_path;
   TRY(keep(keeper, RouterKeeper::start(std::move(options), write_log)));
@@ -224,6 +226,7 @@ Result<std::unique_ptr<Application>> Application::start(const Settings& settings
 
 int serve(const Settings& settings) {
   const StopSignal signal;
+  if (const auto usable = check_settings(settings); !usable) return report_unusable(usable.error());
   const auto application = Application::start(settings);
   if (!application) return cli::report(application.error());
   while (signal.wait() == StopSignal::Wish::hand_over) (*application)->hand_over_router();

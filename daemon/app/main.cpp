@@ -39,7 +39,7 @@ void raise_descriptor_limit() {
 int serve(const cli::ServeArgs& args) {
   raise_descriptor_limit();
   auto settings = app::load_settings(args.config, args.data_dir);
-  if (!settings) return cli::report(settings.error());
+  if (!settings) return app::report_unusable(settings.error());
   if (!args.listen.empty()) settings->listen = args.listen;
   return args.check ? app::check_start(*settings) : app::serve(*settings);
 }

@@ -90,7 +90,7 @@ Result<void> check_router_settings(const Settings& settings, const route::Router
   return {};
 }
 
-Result<void> check_slurm(const jobs::ChosenRunnerOptions& options, const Log& log) {
+Result<void> check_slurm_programs(const jobs::ChosenRunnerOptions& options) {
   if (options.choice == jobs::RunnerChoice::local) return {};
   TRY(jobs::check_resources(options.slurm.resources));
   const jobs::SlurmCommands commands(options.slurm.access);
@@ -98,6 +98,13 @@ Result<void> check_slurm(const jobs::ChosenRunnerOptions& options, const Log& lo
     if (auto found = commands.find(program); !found)
       return schema::wrap(found.error(), "jobs.runner sends jobs to Slurm");
   }
+  return {};
+}
+
+Result<void> check_slurm(const jobs::ChosenRunnerOptions& options, const Log& log) {
+  TRY(check_slurm_programs(options));
+  if (options.choice == jobs::RunnerChoice::local) return {};
+  const jobs::SlurmCommands commands(options.slurm.access);
   if (const auto answer = commands.ping(); !answer)
     log.warn(fmt::format("{}; jobs wait until it does", answer.error().describe()));
   return {};

@@ -46,6 +46,9 @@ namespace driftgate::app {
 /// programs of Slurm that are missing. A controller that does not answer is logged: it may come back.
 [[nodiscard]] schema::Result<void> check_slurm(const jobs::ChosenRunnerOptions& options, const Log& log);
 
+/// The part of check_slurm that asks no controller.
+[[nodiscard]] schema::Result<void> check_slurm_programs(const jobs::ChosenRunnerOptions& options);
+
 /// The API's listening socket, where the process that started this one handed one over as systemd does
 /// (sd_listen_fds(3)): connections then wait while one daemon follows another. -1 when there is none.
 /// `invalid_argument` for more than one.

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "schema/error.hpp"
+
 namespace driftgate::net {
 
 /// PEM files of a server's TLS.
@@ -11,6 +13,9 @@ struct TlsServerFiles {
   std::string client_ca{};  ///< empty: clients need no certificate
   [[nodiscard]] bool any() const { return !certificate.empty() || !key.empty() || !client_ca.empty(); }
 };
+
+/// That a server can be started with these files, if there are any: the errors of its start.
+[[nodiscard]] schema::Result<void> check_tls(const TlsServerFiles& files);
 
 /// PEM files of a client's TLS.
 struct TlsClientFiles {

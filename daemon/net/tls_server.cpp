@@ -94,6 +94,11 @@ schema::Result<TlsContext> load_tls(const TlsServerFiles& files) {
   return context;
 }
 
+schema::Result<void> check_tls(const TlsServerFiles& files) {
+  if (files.any()) TRY(load_tls(files));
+  return {};
+}
+
 std::unique_ptr<Stream> tls_stream(TcpSocket socket, TlsContext& context) {
   return std::make_unique<TlsStream>(std::move(socket), *context);
 }

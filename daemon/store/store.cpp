@@ -132,6 +132,17 @@ Result<std::optional<std::int64_t>> Store::look(const std::filesystem::path& dat
   return *version;
 }
 
+Result<void> Store::check_room(const std::filesystem::path& data_dir) {
+  const auto path = data_dir / "driftgate.db";
+  std::error_code error;
+  const auto space = std::filesystem::space(path, error);
+  if (error) return {};
+  auto reader = TRY(Connection::open(path.string(), Connection::Mode::read_only, {}));
+  if (auto room = check_space(*reader, embedded_migrations(), space.available); !room)
+    return schema::wrap(room.error(), "cannot use the database " + path.string());
+  return {};
+}
+
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Store::~Store() {

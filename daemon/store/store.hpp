@@ -60,6 +60,9 @@ class Store {
   /// The schema version of the folder's database, which this program could open; nothing where there is none.
   /// Nothing is locked or changed, also beside a daemon. `unsupported` and `corrupt` as open.
   [[nodiscard]] static Result<std::optional<std::int64_t>> look(const std::filesystem::path& data_dir);
+  /// Whether the folder's file system has room for what `open` has to change in a database that `look` takes:
+  /// `storage_full` as open.
+  [[nodiscard]] static Result<void> check_room(const std::filesystem::path& data_dir);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;

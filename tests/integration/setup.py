@@ -143,7 +143,59 @@ def doctor_finds_what_was_misconfigured_and_nothing_else(world):
     check(any("nonsense" in one for one in found), f"broken settings: {found}")
 
 
+def settings_that_cannot_be_used_are_refused_before_anything_is_made(world):
+    data, config = os.path.join(world.folder, "data"), os.path.join(world.folder, "driftgate.yaml")
+    missing, text = os.path.join(world.folder, "missing"), os.path.join(world.folder, "text")
+    with open(text, "w", encoding="utf-8") as file:
+        file.write("no key\n")
+    os.chmod(text, 0o600)
+
+    def write(extra):
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump({"listen": "127.0.0.1:0", "data_dir": data, "router": {"listen": "127.0.0.1:0"}, **extra}, file)
+
+    collector = {"endpoint": "http://127.0.0.1:4318"}
+    for extra, what, code in (
+            ({"otlp": {"endpoint": "ftp://nowhere"}}, "otlp.endpoint", 64),
+            ({"otlp": {**collector, "key_file": missing}}, "otlp.key_file", 74),
+            ({"tls": {"cert_file": missing, "key_file": missing}}, "cannot read the certificate", 74),
+            ({"tls": {"cert_file": text, "key_file": text}}, "certificate", 64),
+            ({"evidence": {"key_file": text}}, text, 64),
+            ({"evidence": {"attestation_key_file": text}}, text, 64),
+            ({"evidence": {"head_file": missing + "/head.note"}}, "evidence.head_file", 74),
+            ({"port_file": missing + "/port"}, "port_file", 74),
+            ({"data_dir": text + "/data"}, "data_dir", 74),
+            ({"jobs": {"runner": "slurm"}, "slurm": {"bin_dir": world.folder}}, "sbatch", None),
+            ({"no_such": 1}, "no_such", 64)):
+        write(extra)
+        for words in (["serve", "--check"], ["serve"]):
+            done = tell(*words, "--config", config)
+            said = done.stdout + done.stderr
+            check(done.returncode in ([code] if code else [64, 74]), f"{words} with {extra}: {done.returncode}, expected {code}\n{said}")
+            check(what in said and "can start" not in said, f"{words} with {extra}: {said}")
+            check(not os.path.exists(data), f"{words} with {extra} made the data folder")
+    write({"otlp": collector})
+    done = tell("serve", "--check", "--config", config)
+    check(done.returncode == 0 and "there is no database yet" in done.stdout and "can start" in done.stdout, f"{done.stdout}{done.stderr}")
+
+
+def a_check_says_the_schema_whatever_the_settings_are_like(world):
+    world.start_daemon()
+    config = os.path.join(world.folder, "driftgate.yaml")
+    done = tell("serve", "--check", "--config", config)
+    check(done.returncode == 0 and "can start" in done.stdout, f"beside a daemon: {done.stdout}{done.stderr}")
+    version = re.search(r"the database has schema version \d+", done.stdout)
+    check(version, done.stdout)
+    other = os.path.join(world.folder, "other.yaml")
+    with open(other, "w", encoding="utf-8") as file:
+        json.dump({"data_dir": f"{world.folder}/data", "otlp": {"endpoint": "ftp://nowhere"}}, file)
+    done = tell("serve", "--check", "--config", other)
+    check(done.returncode == 64 and version[0] in done.stdout and "otlp.endpoint" in done.stderr, f"{done.stdout}{done.stderr}")
+
+
 TESTS = [
+    settings_that_cannot_be_used_are_refused_before_anything_is_made,
+    a_check_says_the_schema_whatever_the_settings_are_like,
     dev_runs_all_of_a_folder_and_ends_it_in_order,
     dev_says_who_has_a_port_and_leaves_nothing,
     doctor_finds_what_was_misconfigured_and_nothing_else,

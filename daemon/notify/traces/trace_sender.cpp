@@ -55,19 +55,25 @@ std::optional<milliseconds> parse_retry_after(std::string_view field, std::int64
   return milliseconds(std::clamp<std::int64_t>(wait, 0, kLongest_s) * 1'000);
 }
 
-schema::Result<std::unique_ptr<TraceSender>> TraceSender::start(store::Store& store,
-                                                                const TraceSettings& settings,
-                                                                TraceOptions options) {
-  auto url = net::parse_url(settings.endpoint);
-  if (!url) return schema::wrap(url.error(), "setting 'otlp.endpoint' cannot be used");
+schema::Result<void> check_traces(const TraceSettings& settings) {
+  if (const auto url = net::parse_url(settings.endpoint); !url)
+    return schema::wrap(url.error(), "setting 'otlp.endpoint' cannot be used");
   if (!settings.access.key_header.empty()) {
     if (auto header = base::check_key_header(settings.access.key_header); !header)
       return schema::wrap(header.error(), "setting 'otlp.key_header' cannot be used");
   }
   if (auto key = base::read_key(settings.access); !key)
     return schema::wrap(key.error(), "setting 'otlp.key_file' cannot be used");
+  return {};
+}
+
+schema::Result<std::unique_ptr<TraceSender>> TraceSender::start(store::Store& store,
+                                                                const TraceSettings& settings,
+                                                                TraceOptions options) {
+  TRY(check_traces(settings));
+  auto url = TRY(net::parse_url(settings.endpoint));
   return std::unique_ptr<TraceSender>(
-      new TraceSender(store, std::move(*url), settings.access, std::move(options)));
+      new TraceSender(store, std::move(url), settings.access, std::move(options)));
 }
 
 TraceSender::TraceSender(store::Store& store, net::Url url, base::EngineAccess access, TraceOptions options)

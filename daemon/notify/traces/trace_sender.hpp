@@ -30,6 +30,10 @@ struct TraceSettings {
   base::EngineAccess access{};  ///< the header with a key, and the CA
 };
 
+/// That a sender can be started with these settings: `invalid_argument` for a URL or a header that cannot be
+/// used, errors of the file with the key.
+[[nodiscard]] schema::Result<void> check_traces(const TraceSettings& settings);
+
 struct TraceOptions {
   OtlpResource resource{};
   std::function<std::int64_t()> now_us{};  ///< wall clock
@@ -60,7 +64,7 @@ struct TraceFigures {
 /// What a collector does not take within `patience` is dropped and counted.
 class TraceSender {
  public:
-  /// `invalid_argument` for a URL or a header that cannot be used.
+  /// Errors of check_traces.
   [[nodiscard]] static schema::Result<std::unique_ptr<TraceSender>> start(store::Store& store,
                                                                           const TraceSettings& settings,
                                                                           TraceOptions options);

@@ -178,6 +178,7 @@ TEST_CASE_FIXTURE(StoreFixture, "a second store on the same folder is refused an
 TEST_CASE_FIXTURE(StoreFixture, "a look at a folder says its schema version, beside the store that is open") {
   const auto version = must(Store::look(dir.path()));
   CHECK(version == static_cast<std::int64_t>(embedded_migrations().size()));
+  must(Store::check_room(dir.path()));
   TempDir empty;
   CHECK_FALSE(must(Store::look(empty.path())).has_value());
   CHECK_FALSE(std::filesystem::exists(empty.path() / "driftgate.db"));
