@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 import time
@@ -136,6 +137,16 @@ def tls_is_all_that_the_daemon_speaks_once_it_has_a_certificate(world):
     check(status_of(world.url + "/v1/tokens", files) == 401, "a certificate replaced the token")
     check(status_of(world.url + "/v1/tokens", files, token=token) == 200, "the token was not taken over TLS")
     check(status_of(f"https://127.0.0.1:{port}/readyz", files) == 0, "a name that the certificate does not have")
+    config = save(world, "fixed.yaml", json.dumps({"listen": f"0.0.0.0:{port}", "data_dir": f"{world.folder}/data",
+                                                   "tls": {"cert_file": f"{files}/server.pem", "key_file": f"{files}/server.key"}}))
+    alive = [DRIFTGATE, "doctor", "--alive", "--config", config]
+    done = subprocess.run(alive, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    check(done.returncode == 0 and "answers" in done.stdout, f"a daemon with TLS is not alive: {done.stdout}{done.stderr}")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # and nobody listens
+        save(world, "fixed.yaml", json.dumps({"listen": f"127.0.0.1:{silent.getsockname()[1]}", "data_dir": f"{world.folder}/data"}))
+        done = subprocess.run(alive, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    check(done.returncode == 69 and "no daemon answers" in done.stderr, f"a daemon that is none: {done.stdout}{done.stderr}")
     check(status_of(world.url + "/readyz", files, newest=ssl.TLSVersion.TLSv1_2) == 200, "TLS 1.2")
     plain = Peer(f"http://127.0.0.1:{port}")
     plain.send(b"GET /v1/tokens HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n\r\n" % token.encode())

@@ -24,6 +24,22 @@ bool answers(const std::string& url, const net::TlsClientFiles& tls) {
   return answer && answer->status == 200 && answer->body.find("\"ok\"") != std::string::npos;
 }
 
+/// Whether something speaks HTTP there, whatever it says. To a request without TLS a daemon with TLS answers
+/// that it wants it: no certificate has to be trusted, and none shown.
+int say_whether_alive(const std::string& url) {
+  auto parsed = net::parse_url(url);
+  if (!parsed) return report(parsed.error());
+  parsed->tls = false;
+  const auto answer = net::HttpClient(*parsed, {.connect_timeout = kHealthTime, .total_timeout = kHealthTime})
+                          .send({.target = net::join_target(parsed->target, "/healthz")});
+  if (!answer) {
+    report(schema::wrap(answer.error(), fmt::format("no daemon answers at {}", url)).error());
+    return kExitUnreachable;
+  }
+  print_line(fmt::format("a daemon answers at {}", url));
+  return kExitOk;
+}
+
 /// The settings of this machine: those that were named, else the package's, else the defaults.
 schema::Result<Deployment> local_deployment(const DoctorArgs& args, const ReadDeployment& read) {
   std::string config = args.config;
@@ -87,6 +103,7 @@ int doctor_command(const DoctorArgs& args, const ConnectionArgs& given, const Re
                      "correct the file; 'driftgate settings' prints every setting");
     if (deployment && connection.url.empty()) connection.url = deployment->url();
   }
+  if (args.alive && findings.empty()) return say_whether_alive(connection.url);
   if (deployment || !connection.url.empty()) look(deployment ? &*deployment : nullptr, connection, findings);
   print_line(given.json ? findings.json() : findings.text().substr(0, findings.text().size() - 1));
   return findings.empty() ? kExitOk : kExitViolated;

@@ -34,9 +34,11 @@ struct DevArgs {
 
 struct DoctorArgs {
   std::string config, data_dir;  ///< of this machine's daemon; both empty: see doctor_command
+  bool alive = false;            ///< only whether it answers
 };
 /// `driftgate doctor`: with a URL alone (--url, or DRIFTGATE_URL without --config) it asks that daemon; else
-/// it looks at this machine's files as well. Exit status 0 without findings, 1 with some.
+/// it looks at this machine's files as well. Exit status 0 without findings, 1 with some. With `alive` it
+/// only says whether the daemon answers, and 69 when it does not.
 [[nodiscard]] int doctor_command(const DoctorArgs& args, const ConnectionArgs& connection,
                                  const ReadDeployment& read);
 
