@@ -102,8 +102,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# sysusers.d and tmpfiles.d make the user and its folder; pgrep ends a daemon where no systemd runs.
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles, procps, tzdata")
+# sysusers.d and tmpfiles.d make the user and its folder.
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles, tzdata")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates, python3")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "haproxy, prometheus")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)

@@ -148,10 +148,9 @@ def repack(deb, folder, version, change=None):
     return made
 
 
-def install(root, deb, check_code=True):
+def install(root, deb, check_code=True, environment=None):
     shutil.copy(deb, f"{root}/tmp/driftgate.deb")
-    done = inside(root, "dpkg", "-i", "/tmp/driftgate.deb", check_code=check_code)
-    return done
+    return inside(root, "dpkg", "-i", "/tmp/driftgate.deb", check_code=check_code, environment=environment or {})
 
 
 def asked_of_systemctl(root):
@@ -241,6 +240,7 @@ def try_commands(root):
     report = report[report.index("{"):report.rindex("}") + 1]
     check(json.loads(report), report)
     check("serve" in inside(root, TINYLM, "--help"), "tinylm has no help")
+    check("libdriftgate.so.1 " in inside(root, "ldconfig", "-p"), "the linker does not know the C library: ldconfig was not run")
     for page in ("man1/driftgate.1.gz", "man1/driftgate-drift.1.gz", "man1/driftgate-audit.1.gz", "man5/driftgate.yaml.5.gz"):
         check(os.path.exists(f"{root}/usr/share/man/{page}"), f"there is no manual page {page}")
     loaded = inside(root, "bash", "-c", "source /usr/share/bash-completion/completions/driftgate; "
@@ -387,9 +387,23 @@ def refuse_downgrade(root, folder, deb, manager):
     for words in (["--check"], []):
         done = inside(root, "driftgate", "serve", "--config", CONFIG, "--data-dir", "/tmp/newer", *words, check_code=False)
         check(done.returncode != 0 and "schema version 999" in done.stdout and "newer driftgate" in done.stdout, done.stdout)
+    # Also with settings that cannot be used, and where nothing is said of the schema the administrator decides.
+    good = open(root + CONFIG, encoding="utf-8").read()
+    for fault, why in (("otlp: {endpoint: 'ftp://nowhere'}", "knows up to 3"), ("no_such_setting: 1", "does not say")):
+        with open(root + CONFIG, "w", encoding="utf-8") as file:
+            file.write(f"{good}{fault}\n")
+        done = install(root, older, check_code=False)
+        check(done.returncode != 0 and "is refused" in done.stdout and why in done.stdout, done.stdout)
+    same = repack(deb, folder, "0.0.8-1")
+    done = install(root, same, check_code=False)
+    check(done.returncode != 0 and "no_such_setting" in done.stdout and "DRIFTGATE_FORCE_DOWNGRADE" in done.stdout, done.stdout)
+    install(root, same, environment={"DRIFTGATE_FORCE_DOWNGRADE": "1"})
+    with open(root + CONFIG, "w", encoding="utf-8") as file:
+        file.write(good)
     # Of the same schema an older version is installed as any other.
-    install(root, repack(deb, folder, "0.0.8-1"))
     install(root, repack(deb, folder, "0.1.2-1"))
+    install(root, same)
+    install(root, f"{folder}/driftgate_0.1.2-1.deb")
 
 
 def listed(root):
@@ -432,6 +446,31 @@ def again(root, deb):
     check("the database has schema version" in said, said)
     verified = inside(root, "runuser", "-u", "driftgate", "--", "driftgate", "audit", "verify", "--data-dir", DATA)
     check(re.match(r"ok: \d+ entries", verified), verified)
+
+
+def remove_without_systemd(root, folder):
+    """A daemon that somebody started by hand: it ends first, so that it starts no router in place of the one that ends."""
+    step("removal where no systemd runs")
+    os.rmdir(f"{root}/run/systemd/system")
+    path = os.path.join(folder, "by_hand.log")
+    with open(path, "wb") as log:
+        daemon = subprocess.Popen(["chroot", "--userspec=driftgate:driftgate", root, "driftgate", "serve", "--config", CONFIG, "--listen",
+                                   "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+                                  env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"})
+    try:
+        wait_for("the daemon", lambda: "ready port=" in open(path, encoding="utf-8").read() or daemon.poll() is not None)
+        check(daemon.poll() is None and router_pid(root), open(path, encoding="utf-8").read())
+        said = inside(root, "apt-get", "remove", "-y", "driftgate")
+        check(f"ending the daemon (process {daemon.pid})" in said and "ending the router" in said, said)
+        check(daemon.wait(PATIENCE_S) == 0, f"the daemon ended with {daemon.returncode}")
+        wait_for("the router's end", lambda: not listens(8080))
+        left = [open(path, "rb").read() for path in glob.glob("/proc/[0-9]*/cmdline") if os.access(path, os.R_OK)]
+        check(not [words for words in left if b"--control" in words and DATA.encode() in words], "a router is left")
+        check("replaced" not in open(path, encoding="utf-8").read(), "the daemon replaced the router that was ended")
+    finally:
+        if daemon.poll() is None:
+            daemon.kill()
+            daemon.wait()
 
 
 def only_loopback():
@@ -480,6 +519,7 @@ def in_order(root, folder, deb):
         refuse_downgrade(root, folder, deb, manager)
         remove_and_purge(root, manager)
         again(root, deb)
+    remove_without_systemd(root, folder)
 
 
 def built_package(build, folder):
