@@ -102,8 +102,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# sysusers.d and tmpfiles.d make the user and its folder.
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles, tzdata")
+# sysusers.d and tmpfiles.d make the user and its folder; the service's reload runs /bin/kill.
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles, procps, tzdata")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates, python3")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "haproxy, prometheus")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)

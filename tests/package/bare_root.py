@@ -456,7 +456,7 @@ def remove_without_systemd(root, folder):
     with open(path, "wb") as log:
         daemon = subprocess.Popen(["chroot", "--userspec=driftgate:driftgate", root, "driftgate", "serve", "--config", CONFIG, "--listen",
                                    "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
-                                  env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"})
+                                  env={"PATH": "/usr/sbin:/usr/bin:/bin", "LANG": "C.UTF-8"})
     try:
         wait_for("the daemon", lambda: "ready port=" in open(path, encoding="utf-8").read() or daemon.poll() is not None)
         check(daemon.poll() is None and router_pid(root), open(path, encoding="utf-8").read())
