@@ -117,9 +117,10 @@ def a_daemon_with_another_data_plane_refuses_the_router(world):
     config = os.path.join(world.folder, "driftgate.yaml")
     with open(config, "w", encoding="utf-8") as handle:
         handle.write(world.settings_text())
-    refused = subprocess.run([DRIFTGATE, "serve", "--config", config], capture_output=True, text=True, check=False,
-                             timeout=PATIENCE_S)
-    check(refused.returncode != 0 and "router-stop" in refused.stderr, f"{refused.returncode}: {refused.stderr}")
+    for words in (["--check"], []):
+        refused = subprocess.run([DRIFTGATE, "serve", "--config", config, *words], capture_output=True, text=True, check=False,
+                                 timeout=PATIENCE_S)
+        check(refused.returncode != 0 and "router-stop" in refused.stderr, f"{words} {refused.returncode}: {refused.stderr}")
     check(world.complete().status == 200, "users noticed")
 
 
