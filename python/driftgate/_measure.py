@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union, c
 
 from . import _abi, _arrays, _rows
 from ._corpus import Slices, open_corpus
-from ._errors import InvalidArgument
+from ._errors import DriftgateError, InvalidArgument
 from ._rows import _new
 from ._running import ProgressFunction, Running, options_of
 from .capture import Capture, Identity, _capture_of
@@ -182,15 +182,23 @@ def _in_blocks(pair: _Pair, corpus: Optional[_abi.Handle], contract: Optional[Co
                                      contract=contract._handle.value if contract else None,
                                      options=ctypes.pointer(options), max_rows=train.rows)
     handle = _new(_abi.lib.dg_accumulator_create, _abi.lib.dg_accumulator_close, None, ctypes.byref(adding))
-    for of_train, of_inf in _rows.pairs(train, inf):
-        running.run(_abi.lib.dg_accumulator_add, handle.value, ctypes.byref(of_train), ctypes.byref(of_inf), None)
+    _add_blocks(handle, train, inf, running)
     return Drift(running.measure(_abi.lib.dg_accumulator_finish, handle.value))
+
+
+def _add_blocks(handle: _abi.Handle, train: _rows.Prepared, inf: _rows.Prepared, running: Running) -> None:
+    done = 0
+    for of_train, of_inf in _rows.pairs(train, inf):
+        running.expect(done, train.rows)
+        running.run(_abi.lib.dg_accumulator_add, handle.value, ctypes.byref(of_train), ctypes.byref(of_inf), None)
+        done += of_train.rows
 
 
 class Accumulator:
     """Takes batches during a run and reports on all of them as one `drift` would, to the bit.
 
-    The batches may be used for something else after `add`. About 210 bytes are kept for each row, and no logits.
+    The batches may be used for something else after `add`. About 210 bytes are kept for each row, and no logits. A batch
+    that fails is not in, unless it is several blocks of memory and a later one fails: then the object refuses everything.
     """
 
     def __init__(self, *, contract: Union[Contract, str, "os.PathLike[str]", Mapping[str, Any], None] = None,
@@ -216,6 +224,7 @@ class Accumulator:
         self._handle = _new(_abi.lib.dg_accumulator_create, _abi.lib.dg_accumulator_close, self._running,
                             ctypes.byref(made))
         self._next = 0
+        self._is_in_half = False  # some rows of a batch are in, and the rest is not
         self._heads: Tuple[object, ...] = ()  # the library knows them again by their addresses
 
     def add(self, train: _rows.Source, inf: _rows.Source, tokens: Any = None, sequences: Any = None,
@@ -223,16 +232,30 @@ class Accumulator:
         """Measures a batch and adds it. Without `sequences`, [rows, vocabulary] is one more sequence and [sequences,
         rows, vocabulary] is as many more; a sequence that goes on over several batches is given by its number."""
         columns = {"tokens": tokens, "sequences": sequences, "positions": positions}
-        self._heads = (getattr(train, "head", None), getattr(inf, "head", None))
+        self._check_whole()
         of_both = _rows.prepare(train, "train", first_sequence=self._next, **columns)
-        for of_train, of_inf in _rows.pairs(of_both, _rows.prepare(inf, "inf", like=of_both)):
-            self._running.run(_abi.lib.dg_accumulator_add, self._handle.value, ctypes.byref(of_train),
-                              ctypes.byref(of_inf), None)
-        self._next = of_both.columns.next_sequence
+        of_inf = _rows.prepare(inf, "inf", like=of_both)
+        self._heads = (getattr(train, "head", None), getattr(inf, "head", None))
+        before = len(self)
+        self._is_in_half = True
+        try:
+            _add_blocks(self._handle, of_both, of_inf, self._running)
+        finally:  # an interrupt may come behind the last row as well
+            added = len(self) - before
+            if added == of_both.rows:
+                self._next = of_both.columns.next_sequence
+            self._is_in_half = 0 < added < of_both.rows
+
+    def _check_whole(self) -> None:
+        if self._is_in_half:
+            raise DriftgateError("accumulator: a batch failed when a part of its rows was in; begin anew with another "
+                                 "driftgate.Accumulator, and give contiguous rows (x.contiguous()), which are added as "
+                                 "a whole or not at all", "conflict")
 
     def __len__(self) -> int:
         return int(_abi.lib.dg_accumulator_rows(self._handle.value))
 
     def finish(self) -> Drift:
         """The drift of all rows so far. More may follow, and so may another `finish`."""
+        self._check_whole()
         return Drift(self._running.measure(_abi.lib.dg_accumulator_finish, self._handle.value))

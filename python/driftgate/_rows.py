@@ -28,6 +28,7 @@ class Head:
         keep: List[object] = [seen]
         if bias is not None:
             given = _arrays.view(bias, "bias")
+            _in_host_memory(given, "bias")
             if given.dtype not in _arrays.FLOATS or given.shape != (seen.rows,) or given.strides != (1,):
                 raise InvalidArgument(f"bias: {list(given.shape)} of {given.dtype}; give [{seen.rows}] adjacent "
                                       "elements of float32, bfloat16 or float16")
@@ -86,7 +87,7 @@ class Columns(NamedTuple):
     tokens: Optional[_arrays.Ids]
     sequences: Optional[_arrays.Ids]
     positions: Optional[_arrays.Ids]
-    next_sequence: int  # the first number that no row has, where they were counted
+    next_sequence: int  # what counting goes on with: above every number so far
 
 
 class Prepared(NamedTuple):
@@ -162,16 +163,22 @@ def _open(source: Any, what: str) -> _Source:
 def _counted(steps: Sequence[int], first: int) -> _arrays.Ids:
     """The ids of sequences of so many rows each, counted from `first`."""
     out = array.array("q")
+    if first + len(steps) > 2**63 - 1:
+        raise InvalidArgument(f"sequences: no number is left behind {first - 1}; give smaller ones")
     for index, count in enumerate(steps):
         out.extend(array.array("q", (first + index,)) * count)
     return _arrays.Ids(out.buffer_info()[0], len(out), out)
+
+
+def _values(ids: Optional[_arrays.Ids]) -> Sequence[int]:
+    return (ctypes.c_int64 * ids.length).from_address(ids.address) if ids else ()
 
 
 def _columns_of(opened: _Source, tokens: Any, sequences: Any, positions: Any, first: int) -> Columns:
     rows, following = opened.rows, max(first, 1)
     if sequences is not None:
         numbered = _arrays.ids(sequences, rows, "sequences")
-        following = first
+        following = max(first, max(_values(numbered), default=first) + 1)
     elif opened.steps or first:
         steps = opened.steps or (rows,)
         numbered, following = _counted(steps, first), first + len(steps)

@@ -26,9 +26,13 @@ class Running:
         self._fault: Optional[BaseException] = None
         self._caught: List[Tuple[int, Any]] = []
         self._before: Dict[int, Any] = {}
-        self._watching = (progress is not None or size >= LONG_BYTES) and (
-            threading.current_thread() is threading.main_thread())
-        self.callback: Any = _abi.Progress(self._called) if self._watching or progress else None
+        self._is_long = progress is not None or size >= LONG_BYTES
+        self._done, self._total = 0, 0
+        self.callback: Any = _abi.Progress(self._called) if self._is_long else None
+
+    def expect(self, done: int, total: int) -> None:
+        """The next call goes on behind `done` of `total` rows, which the progress function is told."""
+        self._done, self._total = done, total
 
     @property
     def pointer(self) -> Optional[int]:
@@ -37,7 +41,8 @@ class Running:
     def _called(self, user: Optional[int], done: int, total: int) -> int:
         try:
             self._handle_signals()
-            return 1 if self._progress is not None and self._progress(done, total) else 0
+            return 1 if self._progress is not None and self._progress(
+                self._done + done, self._total or total) else 0
         except BaseException as fault:  # it must not leave the callback; `run` raises it
             self._fault = fault
             return 1
@@ -58,20 +63,32 @@ class Running:
                 signal.signal(number, self._noted)
 
     def _put_back(self) -> None:
+        """All handlers, also where one of them raises meanwhile; not those that the program has replaced since."""
+        raised: Optional[BaseException] = None
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            for _ in range(8):  # signal.signal calls waiting handlers first, and changes nothing where one raises
+                try:
+                    if signal.getsignal(number) == self._noted:
+                        signal.signal(number, handler)
+                    break
+                except BaseException as fault:
+                    raised = raised or fault
         self._handle_signals()
+        if raised is not None:
+            raise raised
 
     def run(self, function: Any, *arguments: Any) -> None:
         """Calls it; raises what the handlers or the progress function raised, else the call's own error."""
         fault: Optional[BaseException] = None
-        if self._watching:
-            self._put_aside()
+        self._before, self._caught, self._fault = {}, [], None
+        is_watching = self._is_long and threading.current_thread() is threading.main_thread()
         try:
+            if is_watching:
+                self._put_aside()
             status = function(*arguments)
             fault = _abi.fail(status) if status else None
         finally:
-            if self._watching:
+            if is_watching:
                 self._put_back()
         raised, self._fault = self._fault or fault, None
         if raised is not None:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, List, NamedTuple, Optional, Type, Union
 
 from . import _abi, _rows
-from ._errors import InvalidArgument
+from ._errors import DriftgateError, InvalidArgument
 from ._rows import _new
 
 Path = Union[str, "os.PathLike[str]"]
@@ -194,6 +194,7 @@ class CaptureWriter:
         self._handle = _new(_abi.lib.dg_writer_create, _abi.lib.dg_writer_close, None, _abi.Text.of(self.path),
                             ctypes.byref(options))
         self._next = 0
+        self._is_in_half = False  # some rows of a batch may be in, and the rest is not
         self._head: object = None  # the library knows it again by its address
 
     def append(self, rows: _rows.Source, *, tokens: Any = None, sequences: Any = None, positions: Any = None,
@@ -202,17 +203,29 @@ class CaptureWriter:
         one more sequence and [sequences, rows, vocabulary] is as many more."""
         if not self._handle.value:
             raise InvalidArgument(f"{self.path} is closed; write to another folder")
+        self._check_whole()
         prepared = _rows.prepare(rows, "rows", tokens=tokens, sequences=sequences, positions=positions,
                                  logprobs=logprobs, first_sequence=self._next)
         self._head = getattr(rows, "head", None)
-        for block in prepared.blocks:
-            _abi.check(_abi.lib.dg_writer_append(self._handle.value, ctypes.byref(block), None))
+        self._is_in_half = True  # until it is known to be in; an interrupt may come anywhere
+        for index, block in enumerate(prepared.blocks):
+            status = _abi.lib.dg_writer_append(self._handle.value, ctypes.byref(block), None)
+            if status:
+                self._is_in_half = index > 0
+                raise _abi.fail(status)
         self._next = prepared.columns.next_sequence
+        self._is_in_half = False
+
+    def _check_whole(self) -> None:
+        if self._is_in_half:
+            raise DriftgateError(f"{self.path}: an append failed or was interrupted when a part of its rows may have "
+                                 "been in; write into another folder", "conflict")
 
     def close(self) -> None:
         """Writes what is left. Closing twice does nothing."""
         if self._handle.value:
             try:
+                self._check_whole()
                 _abi.check(_abi.lib.dg_writer_finish(self._handle.value, None))
             finally:
                 self._handle.close()
