@@ -2,6 +2,7 @@
 
 import ctypes
 import ctypes.util
+import operator
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, List, Optional, Tuple
@@ -30,8 +31,18 @@ class Text(ctypes.Structure):
     def of(value: Optional[str]) -> "Text":
         if not value:
             return _NO_TEXT
-        data = value.encode("utf-8", "surrogateescape")
+        try:
+            data = value.encode("utf-8", "surrogateescape")
+        except (AttributeError, UnicodeEncodeError) as fault:
+            raise InvalidArgument(f"{value!r} is no text that UTF-8 can hold ({fault}); give a string") from None
         return Text(data, len(data))
+
+    @staticmethod
+    def of_path(value: Any, what: str) -> "Text":
+        try:
+            return Text.of(os.fsdecode(value))
+        except TypeError:
+            raise InvalidArgument(f"{what}: {type(value).__name__} is no path; give a string or a pathlib.Path") from None
 
 
 _NO_TEXT = Text()
@@ -195,7 +206,32 @@ def _load() -> ctypes.CDLL:
                           "Debian's package driftgate, or set DRIFTGATE_LIBRARY to the file")
 
 
-lib = _load()
+lib: Any  # libdriftgate.so, loaded by the first call, so that importing the package needs no library
+
+
+def __getattr__(name: str) -> Any:
+    if name != "lib":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    loaded = globals()["lib"] = _load()
+    return loaded
+
+
+def whole(value: Any, what: str, least: int, most: int = 2**32 - 1) -> int:
+    """A whole number in these limits, as ctypes would not check them."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if not least <= number <= most:
+        raise InvalidArgument(f"{what}: {value!r}; give a whole number from {least} to {most}")
+    return number
+
+
+def real(value: Any, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(f"{what}: {value!r}; give a number") from None
 
 
 def fail(status: int) -> "DriftgateError":
