@@ -146,6 +146,13 @@ def _wait_for_torch(source: Any) -> None:
         torch.cuda.current_stream(source.device).synchronize()
 
 
+def wait_for_device(device: str) -> None:
+    """The same for a device by its name, such as "cuda:0"."""
+    torch = sys.modules.get("torch")
+    if torch is not None and device.startswith("cuda") and torch.cuda.is_initialized():
+        torch.cuda.current_stream(device).synchronize()
+
+
 def _of_capsule(capsule: Any, what: str) -> View:
     # The capsule keeps its name and stays with the view, so that its own destructor gives the tensor back.
     if _capsule_is(capsule, b"dltensor_versioned"):
@@ -321,20 +328,46 @@ def _copied_ids(seen: View) -> "array.array[int]":
     return out
 
 
-def ids(source: Any, count: int, what: str) -> Optional[Ids]:
-    """`count` ids; in place where they are 64-bit integers one behind the other, else copied. None stays None."""
+def check_shape(shape: Sequence[int], steps: Sequence[int], what: str) -> None:
+    """Of one value for each row: flat, or [sequences, rows] where that is the shape of the rows."""
+    if len(shape) > 1 and steps and tuple(steps) != (shape[1],) * shape[0]:
+        raise InvalidArgument(f"{what}: the shape is {list(shape)}, and the rows are {_told(steps)}; give one for each "
+                              "row in the same shape, or flat in the order of the rows")
+
+
+def _told(steps: Sequence[int]) -> str:
+    lengths = sorted(set(steps))
+    return f"{len(steps)} sequences of {lengths[0]}" + (f" to {lengths[-1]}" if len(lengths) > 1 else "")
+
+
+def _check_lengths(lengths: Sequence[int], steps: Sequence[int], what: str) -> None:
+    if steps and tuple(lengths) != tuple(steps):
+        raise InvalidArgument(f"{what}: the list has {_told(lengths).replace('sequences', 'parts')}, and the rows are "
+                              f"{_told(steps)}; give a part for each sequence, with one for each row")
+
+
+def ids(source: Any, count: int, what: str, steps: Sequence[int] = ()) -> Optional[Ids]:
+    """`count` ids; in place where they are 64-bit integers one behind the other, else copied. None stays None.
+    `steps`: the rows of each sequence, where the rows' shape tells them."""
     if source is None:
         return None
     if isinstance(source, Ids):
         if source.length != count:
             raise InvalidArgument(f"{what}: {source.length} of them for {count} rows; give one for each row")
         return source
+    if isinstance(source, (list, tuple)) and source and all(isinstance(item, (list, tuple)) for item in source):
+        _check_lengths([len(item) for item in source], steps, what)
     if isinstance(source, (list, tuple)) and source and all(is_array(item) for item in source):
-        out = array.array("q")
+        out, lengths = array.array("q"), []
         for index, item in enumerate(source):
             seen = view(item, f"{what}[{index}]")
             _check_ids(seen, f"{what}[{index}]")
-            out.extend(_copied_ids(seen))
+            part = _copied_ids(seen)
+            out.extend(part)
+            if seen.shape:  # numbers of the array's own type are no parts
+                lengths.append(len(part))
+        if lengths:
+            _check_lengths(lengths, steps, what)
         source = out
     elif not is_array(source):
         try:
@@ -348,6 +381,7 @@ def ids(source: Any, count: int, what: str) -> Optional[Ids]:
         total *= extent
     if total != count:
         raise InvalidArgument(f"{what}: {total} of them ({list(seen.shape)}) for {count} rows; give one for each row")
+    check_shape(seen.shape, steps, what)
     if seen.dtype == "int64" and seen.device_type in _IN_HOST_MEMORY and is_contiguous(seen):
         return Ids(seen.address, total, seen.owner)
     copied = _copied_ids(seen)

@@ -50,13 +50,14 @@ class _Pair:
         self.identities: List[Identity] = []
         self._names = ("train", "inf")
         stated: Dict[str, Any] = {name: value for name, value in identity.items() if value is not None}
-        for side, what, kernel in zip(sides, self._names, kernels):
+        both = (None, None) if opened else _rows.prepare_both(sides[0], sides[1], **columns)
+        for side, what, kernel, prepared in zip(sides, self._names, kernels, both):
             if isinstance(side, Capture):
                 self.captures.append(side)
                 self.prepared.append(None)
                 self.identities.append(side.identity)
                 continue
-            self.prepared.append(_rows.prepare(side, what, like=self.prepared[0] if self.prepared else None, **columns))
+            self.prepared.append(prepared or _rows.prepare(side, what, **columns))
             self.captures.append(None)
             self.identities.append(Identity(kernel=kernel)._replace(**stated))
 
@@ -78,7 +79,8 @@ class _Pair:
     @property
     def device(self) -> str:
         """Where the rows are: "cpu" or "cuda:N"."""
-        found = {prepared.device if prepared else "cpu" for prepared in self.prepared}
+        found = {prepared.device if prepared else capture._device if capture else "cpu"
+                 for capture, prepared in zip(self.captures, self.prepared)}
         if len(found) > 1:
             raise InvalidArgument(f"train and inf: the rows are on {' and '.join(sorted(found))}; give both in one "
                                   "place (of a tensor: x.cpu())")
@@ -100,8 +102,16 @@ class _Pair:
             if prepared is not None:
                 made.append(_capture_of(prepared, identity, what))
             elif capture is not None:
+                _arrays.wait_for_device(capture._device)  # its rows may have been written since it was made
                 made.append(capture)
         return made[0], made[1]
+
+    def beside(self, source: _rows.Source, side: int, what: str) -> Capture:
+        """The same rows by the kernel of a side once more, in memory."""
+        like, capture = self.prepared[side], self.captures[side]
+        columns = {} if capture is None else {"tokens": capture.tokens, "sequences": capture.sequences,
+                                              "positions": capture.positions}
+        return _capture_of(_rows.prepare(source, what, like=like, **columns), self.identities[side], what)
 
     def keeps_rows(self, asked: Optional[bool]) -> bool:
         if asked is not None:
@@ -114,14 +124,17 @@ class _Pair:
         return self.rows <= KEPT_ROWS
 
 
-def _floors(given: Any, what: str) -> List[Capture]:
+def _floors(given: Any, side: int, pair: _Pair) -> List[Capture]:
+    """Captures of the same kernel as `side` of the pair, whose ids arrays have."""
+    what = ("floor_train", "floor_inf")[side]
     if given is None:
         return []
-    sides = list(given) if isinstance(given, (list, tuple)) else [given]
+    sides: List[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
     if len(sides) > 2:
         raise InvalidArgument(f"{what}: {len(sides)} captures; give one, which is compared with the capture itself, or "
                               "two, which are compared with each other")
-    return [side if isinstance(side, Capture) else Capture.open(side) for side in sides]
+    return [one if isinstance(one, Capture) else Capture.open(one) if _is_path(one) else pair.beside(one, side, what)
+            for one in sides]
 
 
 def drift(train: Side, inf: Side, tokens: Any = None, sequences: Any = None, positions: Any = None,
@@ -144,7 +157,8 @@ def drift(train: Side, inf: Side, tokens: Any = None, sequences: Any = None, pos
     ``tokens``, ``sequences``, ``positions``: one integer for each row; ``tokens`` are those that follow the rows.
     ``slices``: {attribute: values} or a list of {attribute: value}, one for each sequence; or {sequence: {attribute:
     value}}. ``corpus``: the same as a file of JSON Lines or its objects. ``contract``: a path, a mapping or a
-    `Contract`. ``floor_train``, ``floor_inf``: one or two captures of the same kernel with another batch size.
+    `Contract`. ``floor_train``, ``floor_inf``: the same rows by the same kernel with another batch size, as a capture, its
+    path or an array, or a list of two of them, which are compared with each other.
     ``progress(done, total)`` is called between batches and stops the measurement where it returns true.
     """
     columns = {"tokens": tokens, "sequences": sequences, "positions": positions}
@@ -157,7 +171,7 @@ def drift(train: Side, inf: Side, tokens: Any = None, sequences: Any = None, pos
     running = Running(progress, pair.size)
     options = options_of(device=device or place, threads=threads, metrics=metrics, top_k=top_k, top_rows=top_rows,
                          keep_rows=pair.keeps_rows(keep_rows), running=running)
-    floors = (_floors(floor_train, "floor_train"), _floors(floor_inf, "floor_inf"))
+    floors = (_floors(floor_train, 0, pair), _floors(floor_inf, 1, pair))
     if not pair.is_whole:
         return _in_blocks(pair, held, agreed, floors, options, running)
     captures = pair.open()
@@ -220,7 +234,7 @@ class Accumulator:
         made = _abi.AccumulatorOptions(train=ctypes.pointer(sides[0]), inf=ctypes.pointer(sides[1]),
                                        corpus=held.value if held else None,
                                        contract=agreed._handle.value if agreed else None,
-                                       options=ctypes.pointer(options), max_rows=max_rows or 0)
+                                       options=ctypes.pointer(options), max_rows=0 if max_rows is None else _abi.whole(max_rows, "max_rows", 1, 2**63 - 1))
         self._handle = _new(_abi.lib.dg_accumulator_create, _abi.lib.dg_accumulator_close, self._running,
                             ctypes.byref(made))
         self._next = 0
@@ -233,8 +247,7 @@ class Accumulator:
         rows, vocabulary] is as many more; a sequence that goes on over several batches is given by its number."""
         columns = {"tokens": tokens, "sequences": sequences, "positions": positions}
         self._check_whole()
-        of_both = _rows.prepare(train, "train", first_sequence=self._next, **columns)
-        of_inf = _rows.prepare(inf, "inf", like=of_both)
+        of_both, of_inf = _rows.prepare_both(train, inf, first_sequence=self._next, **columns)
         self._heads = (getattr(train, "head", None), getattr(inf, "head", None))
         before = len(self)
         self._is_in_half = True

@@ -31,7 +31,7 @@ class Running:
         self.callback: Any = _abi.Progress(self._called) if self._is_long else None
 
     def expect(self, done: int, total: int) -> None:
-        """The next call goes on behind `done` of `total` rows, which the progress function is told."""
+        """The next call, and no later one, goes on behind `done` of `total` rows: what the progress function is told."""
         self._done, self._total = done, total
 
     @property
@@ -88,6 +88,7 @@ class Running:
             status = function(*arguments)
             fault = _abi.fail(status) if status else None
         finally:
+            self._done, self._total = 0, 0
             if is_watching:
                 self._put_back()
         raised, self._fault = self._fault or fault, None
@@ -110,9 +111,9 @@ def options_of(*, device: str, threads: Optional[int], metrics: str, top_k: Opti
                keep_rows: bool, running: Optional[Running]) -> _abi.Options:
     if metrics not in ("all", "core"):
         raise InvalidArgument(f"metrics: {metrics!r}; give 'all' or 'core'")
-    for name, value, least in (("threads", threads, 0), ("top_k", top_k, 1), ("top_rows", top_rows, 0)):
-        if value is not None and not (isinstance(value, int) and least <= value < 2**32 - 1):
-            raise InvalidArgument(f"{name}: {value!r}; give a number from {least} on, or None")
-    return _abi.Options(threads=threads or 0, device=_abi.Text.of(device), metrics=0 if metrics == "all" else 1,
-                        top_k=top_k or 0, top_rows=_abi.NO_TOP_ROWS if top_rows == 0 else top_rows or 0,
+    whole = _abi.whole
+    rows = 0 if top_rows is None else whole(top_rows, "top_rows", 0, _abi.NO_TOP_ROWS - 1) or _abi.NO_TOP_ROWS
+    return _abi.Options(threads=0 if threads is None else whole(threads, "threads", 0), device=_abi.Text.of(device),
+                        metrics=0 if metrics == "all" else 1, top_k=0 if top_k is None else whole(top_k, "top_k", 1),
+                        top_rows=rows,
                         keep_rows=int(keep_rows), progress=running.pointer if running else None)

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import math
 import os
 from types import TracebackType
 from typing import Any, List, NamedTuple, Optional, Type, Union
@@ -27,9 +28,13 @@ class Identity(NamedTuple):
     def _struct(self) -> _abi.Identity:
         """For the library; nobody changes it."""
         text = _abi.Text.of
+        temperature = _abi.real(self.temperature, "temperature")
+        if not 1e-6 <= temperature < math.inf:
+            raise InvalidArgument(f"temperature: {self.temperature!r}; give a number from 1e-6 on: logits are divided by "
+                                  "it (1.0 if they are compared as they are, also where sampling is greedy)")
         return _abi.Identity(kernel=text(self.kernel), checkpoint_digest=text(self.checkpoint),
                              corpus_digest=text(self.corpus_digest), token_source=text(self.token_source),
-                             sampling_filter=text(self.sampling_filter), temperature=float(self.temperature))
+                             sampling_filter=text(self.sampling_filter), temperature=temperature)
 
 
 def _held(address: Optional[int], size: int, owner: object) -> memoryview:
@@ -65,10 +70,10 @@ class Capture:
     def open(cls, path: Path, *, lm_head: Optional[Path] = None, checkpoint: Optional[Path] = None) -> "Capture":
         """Opens a safetensors file, or a folder of them in the order of their names. The files are mapped, not read.
         `lm_head`, `checkpoint`: where the head of hidden states is, if not where the files say."""
-        text = _abi.Text.of
-        options = _abi.OpenOptions(lm_head=text(None if lm_head is None else os.fspath(lm_head)),
-                                   checkpoint=text(None if checkpoint is None else os.fspath(checkpoint)))
-        return cls._made(_new(_abi.lib.dg_capture_open, _abi.lib.dg_capture_close, None, text(os.fspath(path)),
+        text, text_of_path = _abi.Text.of, _abi.Text.of_path
+        options = _abi.OpenOptions(lm_head=text(None) if lm_head is None else text_of_path(lm_head, "lm_head"),
+                                   checkpoint=text(None) if checkpoint is None else text_of_path(checkpoint, "checkpoint"))
+        return cls._made(_new(_abi.lib.dg_capture_open, _abi.lib.dg_capture_close, None, text_of_path(path, "path"),
                               ctypes.byref(options)))
 
     @classmethod
@@ -189,10 +194,12 @@ class CaptureWriter:
                  part_bytes: Optional[int] = None) -> None:
         """`part_bytes`: about the size of each file, 256 MiB if not given."""
         identity = Identity(kernel, checkpoint, corpus_digest, token_source, sampling_filter, temperature)._struct()
-        options = _abi.WriterOptions(identity=ctypes.pointer(identity), part_bytes=part_bytes or 0)
+        options = _abi.WriterOptions(identity=ctypes.pointer(identity), part_bytes=0)
+        if part_bytes is not None:
+            options.part_bytes = _abi.whole(part_bytes, "part_bytes", 1, 2**63 - 1)
+        place = _abi.Text.of_path(path, "path")
         self.path = os.fspath(path)
-        self._handle = _new(_abi.lib.dg_writer_create, _abi.lib.dg_writer_close, None, _abi.Text.of(self.path),
-                            ctypes.byref(options))
+        self._handle = _new(_abi.lib.dg_writer_create, _abi.lib.dg_writer_close, None, place, ctypes.byref(options))
         self._next = 0
         self._is_in_half = False  # some rows of a batch may be in, and the rest is not
         self._head: object = None  # the library knows it again by its address
