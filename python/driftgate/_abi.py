@@ -1,7 +1,7 @@
 """The C interface of libdriftgate.so (driftgate.h) in ctypes: structs, functions, the search for the library."""
 
 import ctypes
-import ctypes.util
+import functools
 import operator
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
@@ -36,6 +36,12 @@ class Text(ctypes.Structure):
         except (AttributeError, UnicodeEncodeError) as fault:
             raise InvalidArgument(f"{value!r} is no text that UTF-8 can hold ({fault}); give a string") from None
         return Text(data, len(data))
+
+    @staticmethod
+    @functools.lru_cache(maxsize=64)
+    def name(value: str) -> "Text":
+        """The same for what is short and comes again; nobody changes it."""
+        return Text.of(value)
 
     @staticmethod
     def of_path(value: Any, what: str) -> "Text":
@@ -79,11 +85,14 @@ class Matrix(ctypes.Structure):
     _fields_ = [("data", c_void_p), ("row_stride_bytes", c_uint64), ("dtype", c_uint32), ("columns", c_uint32)]
 
 
-class Rows(Sized):
+class Rows(ctypes.Structure):  # of every call, so it is made with its size, ROWS_BYTES, and no keywords
     _fields_ = [("struct_size", c_uint32), ("memory", c_uint32), ("rows", c_uint64), ("tokens", c_void_p),
                 ("sequences", c_void_p), ("positions", c_void_p), ("logits", Matrix), ("hidden", Matrix),
                 ("head", c_void_p), ("topk_ids", Matrix), ("topk_logprobs", Matrix), ("logprobs", c_void_p),
                 ("vocabulary", c_uint32), ("matched", c_uint32), ("logprob_error", c_double)]
+
+
+ROWS_BYTES = ctypes.sizeof(Rows)
 
 
 class OpenOptions(Sized):
@@ -264,4 +273,4 @@ class Handle:
 
     def __del__(self) -> None:
         if self.value:
-            self.close()
+            self._close(self.value)

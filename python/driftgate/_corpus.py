@@ -67,13 +67,13 @@ def lines_of(slices: Slices, sequences: Optional[List[int]]) -> List[Dict[str, A
 def open_corpus(slices: Optional[Slices], corpus: Any, sequences: Any) -> Optional["_abi.Handle"]:
     """The corpus, or None. `corpus`: a path, or objects of its lines. `sequences()` gives the ids by first
     appearance, or None where they are not known yet."""
+    if corpus is None and slices is None:
+        return None
     if corpus is not None and slices is not None:
         raise InvalidArgument("slices and corpus are both given; a corpus holds the slices, so give one of them")
     close = _abi.lib.dg_corpus_close
     if isinstance(corpus, (str, os.PathLike)):
         return _new(_abi.lib.dg_corpus_open, close, None, _abi.Text.of_path(corpus, "corpus"))
-    if corpus is None and slices is None:
-        return None
     lines = _listed(corpus, "corpus") if slices is None else lines_of(slices, sequences())
     try:
         text = "\n".join(json.dumps(line, ensure_ascii=False, allow_nan=False) for line in lines)

@@ -28,112 +28,108 @@ def _seen(numbers: Any, rows: int) -> List[int]:
     return list(dict.fromkeys((ctypes.c_int64 * ids.length).from_address(ids.address))) if ids else [0]
 
 
-class _Pair:
-    """Both sides of a comparison: captures, or arrays of more than one block, which only an accumulator takes."""
+class _Side:
+    """One kernel's rows: a capture, or arrays, which may be of more than one block; only an accumulator takes those."""
 
-    def __init__(self, train: Side, inf: Side, columns: Dict[str, Any], identity: Dict[str, Any],
-                 kernels: Tuple[str, str]) -> None:
-        sides: List[Any] = [Capture.open(cast(str, side)) if _is_path(side) else side for side in (train, inf)]
-        opened = [side for side in sides if isinstance(side, Capture)]
-        if len(opened) == 2:
-            given = [name for name, value in {**columns, **identity}.items() if value is not None]
-            if given:
-                raise InvalidArgument(f"{given[0]}: captures hold it themselves; leave it out, or give it to "
-                                      "driftgate.Capture.of")
-        elif opened:  # the array beside a capture is of the same rows, unless something else is said
-            columns = {name: getattr(opened[0], name) if value is None else value for name, value in columns.items()}
-            said = opened[0].identity._asdict()
-            identity = {name: said[name] if value is None else value for name, value in identity.items()}
-        self.sequence_ids = columns["sequences"]
-        self.captures: List[Optional[Capture]] = []
-        self.prepared: List[Optional[_rows.Prepared]] = []
-        self.identities: List[Identity] = []
-        self._names = ("train", "inf")
-        stated: Dict[str, Any] = {name: value for name, value in identity.items() if value is not None}
-        both = (None, None) if opened else _rows.prepare_both(sides[0], sides[1], **columns)
-        for side, what, kernel, prepared in zip(sides, self._names, kernels, both):
-            if isinstance(side, Capture):
-                self.captures.append(side)
-                self.prepared.append(None)
-                self.identities.append(side.identity)
-                continue
-            self.prepared.append(prepared or _rows.prepare(side, what, **columns))
-            self.captures.append(None)
-            self.identities.append(Identity(kernel=kernel)._replace(**stated))
+    __slots__ = ("what", "capture", "prepared", "identity", "rows", "device")
 
-    @property
-    def rows(self) -> int:
-        prepared, capture = self.prepared[0], self.captures[0]
-        return prepared.rows if prepared is not None else capture.rows if capture is not None else 0
-
-    def sequences(self) -> List[int]:
-        if self.sequence_ids is not None:
-            return _seen(self.sequence_ids, self.rows)
-        for capture, prepared in zip(self.captures, self.prepared):
-            if prepared is not None and prepared.columns.sequences is not None:
-                return _seen(prepared.columns.sequences, prepared.rows)
-            if capture is not None:
-                return list(dict.fromkeys(capture.sequences))
-        return [0]
-
-    @property
-    def device(self) -> str:
-        """Where the rows are: "cpu" or "cuda:N"."""
-        found = {prepared.device if prepared else capture._device if capture else "cpu"
-                 for capture, prepared in zip(self.captures, self.prepared)}
-        if len(found) > 1:
-            raise InvalidArgument(f"train and inf: the rows are on {' and '.join(sorted(found))}; give both in one "
-                                  "place (of a tensor: x.cpu())")
-        return found.pop()
+    def __init__(self, what: str, capture: Optional[Capture], prepared: Optional[_rows.Prepared],
+                 identity: Identity) -> None:
+        self.what, self.capture, self.prepared, self.identity = what, capture, prepared, identity
+        if prepared is not None:
+            self.rows, self.device = prepared.rows, prepared.device
+        elif capture is not None:
+            self.rows, self.device = capture.rows, capture._device
 
     @property
     def size(self) -> int:
-        """About the bytes of one side."""
-        return max(prepared.size if prepared else 4 * capture.rows * capture.columns if capture else 0
-                   for capture, prepared in zip(self.captures, self.prepared))
+        """About its bytes."""
+        return self.prepared.size if self.prepared else 4 * self.rows * self.capture.columns if self.capture else 0
 
     @property
     def is_whole(self) -> bool:
-        return all(prepared is None or len(prepared.blocks) == 1 for prepared in self.prepared)
+        return self.prepared is None or len(self.prepared.blocks) == 1
 
-    def open(self) -> Tuple[Capture, Capture]:
-        made = []
-        for capture, prepared, identity, what in zip(self.captures, self.prepared, self.identities, self._names):
-            if prepared is not None:
-                made.append(_capture_of(prepared, identity, what))
-            elif capture is not None:
-                _arrays.wait_for_device(capture._device)  # its rows may have been written since it was made
-                made.append(capture)
-        return made[0], made[1]
+    @property
+    def can_keep_rows(self) -> bool:
+        return self.prepared.can_keep_rows if self.prepared else self.capture is not None and self.capture.mode in (
+            "full", "hidden")
 
-    def beside(self, source: _rows.Source, side: int, what: str) -> Capture:
-        """The same rows by the kernel of a side once more, in memory."""
-        like, capture = self.prepared[side], self.captures[side]
+    def sequences(self) -> List[int]:
+        """By first appearance."""
+        if self.capture is not None:
+            return list(dict.fromkeys(self.capture.sequences))
+        return _seen(self.prepared.columns.sequences, self.rows) if self.prepared else [0]
+
+    def open(self) -> _abi.Handle:
+        if self.prepared is not None:
+            return _capture_of(self.prepared, self.identity, self.what)
+        assert self.capture is not None
+        _arrays.wait_for_device(self.device)  # its rows may have been written since it was made
+        return self.capture._handle
+
+    def beside(self, source: _rows.Source, what: str) -> Capture:
+        """The same rows by the same kernel once more, in memory."""
+        capture, like = self.capture, self.prepared
         columns = {} if capture is None else {"tokens": capture.tokens, "sequences": capture.sequences,
                                               "positions": capture.positions}
-        return _capture_of(_rows.prepare(source, what, like=like, **columns), self.identities[side], what)
-
-    def keeps_rows(self, asked: Optional[bool]) -> bool:
-        if asked is not None:
-            return asked
-        for capture, prepared in zip(self.captures, self.prepared):
-            if capture is not None and capture.mode not in ("full", "hidden"):
-                return False
-            if prepared is not None and not prepared.can_keep_rows:
-                return False
-        return self.rows <= KEPT_ROWS
+        prepared = _rows.prepare(source, what, like=like, **columns)
+        return Capture._made(_capture_of(prepared, self.identity, what), prepared.device)
 
 
-def _floors(given: Any, side: int, pair: _Pair) -> List[Capture]:
-    """Captures of the same kernel as `side` of the pair, whose ids arrays have."""
-    what = ("floor_train", "floor_inf")[side]
+def _sides(train: Side, inf: Side, columns: Dict[str, Any], identity: Dict[str, Any],
+           kernels: Tuple[str, str]) -> Tuple[_Side, _Side]:
+    stated = {name: value for name, value in identity.items() if value is not None}
+    if _is_path(train):
+        train = Capture.open(cast(str, train))
+    if _is_path(inf):
+        inf = Capture.open(cast(str, inf))
+    if isinstance(train, Capture) and isinstance(inf, Capture):
+        given = [name for name, value in {**columns, **stated}.items() if value is not None]
+        if given:
+            raise InvalidArgument(f"{given[0]}: captures hold it themselves; leave it out, or give it to "
+                                  "driftgate.Capture.of")
+        return _Side("train", train, None, train.identity), _Side("inf", inf, None, inf.identity)
+    if not isinstance(train, Capture) and not isinstance(inf, Capture):
+        of_train, of_inf = _rows.prepare_both(train, inf, **columns)
+        return (_Side("train", None, of_train, Identity(kernels[0], **stated)),
+                _Side("inf", None, of_inf, Identity(kernels[1], **stated)))
+    made = []
+    beside = train if isinstance(train, Capture) else cast(Capture, inf)
+    said = beside.identity
+    for what, source, kernel in zip(("train", "inf"), (train, inf), kernels):
+        if isinstance(source, Capture):
+            made.append(_Side(what, source, None, said))
+            continue  # the array beside a capture is of the same rows, unless something else is said
+        columns = {name: getattr(beside, name) if value is None else value for name, value in columns.items()}
+        made.append(_Side(what, None, _rows.prepare(source, what, **columns), said._replace(kernel=kernel, **stated)))
+    return made[0], made[1]
+
+
+def _place_of(train: _Side, inf: _Side) -> str:
+    """Where the rows are: "cpu" or "cuda:N"."""
+    if train.device != inf.device:
+        raise InvalidArgument(f"train and inf: the rows are on {' and '.join(sorted((train.device, inf.device)))}; give "
+                              "both in one place (of a tensor: x.cpu())")
+    return train.device
+
+
+def _sequences_of(train: _Side, inf: _Side, given: Any) -> List[int]:
+    """The ids of the sequences by first appearance."""
+    if given is not None:
+        return _seen(given, train.rows)
+    return (inf if train.capture is None and inf.capture is not None else train).sequences()
+
+
+def _floors(given: Any, what: str, side: _Side) -> List[Capture]:
+    """Captures of the same kernel as `side`, whose ids arrays have."""
     if given is None:
         return []
     sides: List[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
     if len(sides) > 2:
         raise InvalidArgument(f"{what}: {len(sides)} captures; give one, which is compared with the capture itself, or "
                               "two, which are compared with each other")
-    return [one if isinstance(one, Capture) else Capture.open(one) if _is_path(one) else pair.beside(one, side, what)
+    return [one if isinstance(one, Capture) else Capture.open(one) if _is_path(one) else side.beside(one, what)
             for one in sides]
 
 
@@ -164,34 +160,37 @@ def drift(train: Side, inf: Side, tokens: Any = None, sequences: Any = None, pos
     columns = {"tokens": tokens, "sequences": sequences, "positions": positions}
     identity = {"checkpoint": checkpoint, "corpus_digest": corpus_digest, "token_source": token_source,
                 "sampling_filter": sampling_filter, "temperature": temperature}
-    pair = _Pair(train, inf, columns, identity, (train_kernel, inf_kernel))
-    place = pair.device
-    held = open_corpus(slices, corpus, pair.sequences)
+    of_train, of_inf = _sides(train, inf, columns, identity, (train_kernel, inf_kernel))
+    place = _place_of(of_train, of_inf)
+    held = open_corpus(slices, corpus, lambda: _sequences_of(of_train, of_inf, sequences))
     agreed = None if contract is None else Contract.of(contract)
-    running = Running(progress, pair.size)
+    if keep_rows is None:
+        keep_rows = of_train.rows <= KEPT_ROWS and of_train.can_keep_rows and of_inf.can_keep_rows
+    running = Running(progress, max(of_train.size, of_inf.size))
     options = options_of(device=device or place, threads=threads, metrics=metrics, top_k=top_k, top_rows=top_rows,
-                         keep_rows=pair.keeps_rows(keep_rows), running=running)
-    floors = (_floors(floor_train, 0, pair), _floors(floor_inf, 1, pair))
-    if not pair.is_whole:
-        return _in_blocks(pair, held, agreed, floors, options, running)
-    captures = pair.open()
-    inputs = _abi.Inputs(train=captures[0]._handle.value, inf=captures[1]._handle.value,
-                         corpus=held.value if held else None, contract=agreed._handle.value if agreed else None)
-    for member, given in zip((inputs.floor_train, inputs.floor_inf), floors):
-        for index, capture in enumerate(given):
-            member[index] = capture._handle.value
+                         keep_rows=keep_rows, running=running)
+    floors = (_floors(floor_train, "floor_train", of_train), _floors(floor_inf, "floor_inf", of_inf))
+    if not (of_train.is_whole and of_inf.is_whole):
+        return _in_blocks((of_train, of_inf), held, agreed, floors, options, running)
+    opened = of_train.open(), of_inf.open()
+    inputs = _abi.Inputs(train=opened[0].value, inf=opened[1].value, corpus=held.value if held else None,
+                         contract=agreed._handle.value if agreed else None)
+    for index, capture in enumerate(floors[0]):
+        inputs.floor_train[index] = capture._handle.value
+    for index, capture in enumerate(floors[1]):
+        inputs.floor_inf[index] = capture._handle.value
     return Drift(running.measure(_abi.lib.dg_measure, ctypes.byref(inputs), ctypes.byref(options)))
 
 
-def _in_blocks(pair: _Pair, corpus: Optional[_abi.Handle], contract: Optional[Contract], floors: Tuple[Any, Any],
+def _in_blocks(sides: Tuple[_Side, _Side], corpus: Optional[_abi.Handle], contract: Optional[Contract], floors: Tuple[Any, Any],
                options: _abi.Options, running: Running) -> Drift:
     """Rows that are several blocks of memory, such as logits[:, :-1], one block after the other: the same figures."""
-    train, inf = pair.prepared
+    train, inf = sides[0].prepared, sides[1].prepared
     if any(floors) or train is None or inf is None:
         raise InvalidArgument("train or inf: its rows are several blocks of memory, which cannot be compared with a "
                               "capture or beside noise floors in place; give a contiguous copy (x.contiguous())")
-    adding = _abi.AccumulatorOptions(train=ctypes.pointer(pair.identities[0]._struct()),
-                                     inf=ctypes.pointer(pair.identities[1]._struct()),
+    adding = _abi.AccumulatorOptions(train=ctypes.pointer(sides[0].identity._struct()),
+                                     inf=ctypes.pointer(sides[1].identity._struct()),
                                      corpus=corpus.value if corpus else None,
                                      contract=contract._handle.value if contract else None,
                                      options=ctypes.pointer(options), max_rows=train.rows)

@@ -143,8 +143,6 @@ def _floats_of(source: Any, rows: Optional[int], what: str) -> _arrays.View:
 
 
 def _open(source: Any, what: str) -> _Source:
-    if isinstance(source, _Source):
-        return source
     if isinstance(source, TopK):
         ids, id_matrix = _list_of(source.ids, _ID_TYPES, f"{what}.ids")
         values, value_matrix = _list_of(source.logprobs, ("float32",), f"{what}.logprobs")
@@ -218,30 +216,33 @@ def prepare(source: Any, what: str, *, tokens: Any = None, sequences: Any = None
     """The rows of `source`, none of them copied. Sequences that are not given are counted from `first_sequence`.
     `beside`: the rows of each sequence by the other kernel's shape, where this one's does not tell them. `like`: rows of
     the other kernel, whose ids these rows have."""
-    opened = _open(source, what)
+    opened = source if isinstance(source, _Source) else _open(source, what)
     columns = (_columns_of(opened, tokens, sequences, positions, first_sequence, beside) if like is None
                else _columns_like(opened, what, like))
-    fields = dict(opened.fields)
-    for name, ids in (("tokens", columns.tokens), ("sequences", columns.sequences), ("positions", columns.positions)):
-        if ids is not None:
-            fields[name] = ids.address
+    whole = _abi.Rows(_abi.ROWS_BYTES, 0, opened.rows)
+    for name, value in opened.fields.items():
+        setattr(whole, name, value)
+    if columns.tokens is not None:
+        whole.tokens = columns.tokens.address
+    if columns.sequences is not None:
+        whole.sequences = columns.sequences.address
+    if columns.positions is not None:
+        whole.positions = columns.positions.address
     keep: Tuple[object, ...] = (opened.keep, columns)
     if logprobs is not None:
         said = _floats_of(logprobs, opened.rows, "logprobs")
         _arrays.check_shape(said.shape, opened.steps, "logprobs")
-        fields["logprobs"] = said.address
+        whole.logprobs = said.address
         keep += (said,)
     seen, device = opened.seen, "cpu"
     if seen is None:
-        blocks: Tuple[_abi.Rows, ...] = (_abi.Rows(rows=opened.rows, **fields),)
-        return Prepared(blocks, opened.rows, opened.steps, device, columns, False, 0, keep)
+        return Prepared((whole,), opened.rows, opened.steps, device, columns, False, 0, keep)
     if seen.device_type == _arrays.CUDA:
         device = f"cuda:{seen.device_id}"
-        fields["memory"] = _abi.MEMORY_CUDA
+        whole.memory = _abi.MEMORY_CUDA
     elif seen.device_type != _arrays.CPU:
         _in_host_memory(seen, what)
-    fields[opened.member] = _matrix(seen)
-    whole = _abi.Rows(rows=seen.rows, **fields)
+    setattr(whole, opened.member, _matrix(seen))
     blocks = (whole,) if len(seen.blocks) == 1 else _blocks_of(seen, whole, opened.member)
     size = seen.rows * seen.columns * _arrays.SIZES[seen.dtype]
     return Prepared(blocks, seen.rows, opened.steps, device, columns, True, size, keep)
@@ -250,7 +251,7 @@ def prepare(source: Any, what: str, *, tokens: Any = None, sequences: Any = None
 def prepare_both(train: Any, inf: Any, **columns: Any) -> Tuple[Prepared, Prepared]:
     """Both kernels' rows, whose sequences the shape of either tells."""
     opened = (_open(train, "train"), _open(inf, "inf"))
-    first = prepare(opened[0], "train", beside=opened[1].steps, **columns)
+    first = prepare(opened[0], "train", beside=() if opened[0].steps else opened[1].steps, **columns)
     return first, prepare(opened[1], "inf", like=first)
 
 

@@ -1,6 +1,7 @@
 """Options of a measurement, and how it is interrupted."""
 
 import ctypes
+import functools
 import signal
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -107,13 +108,24 @@ class Running:
         return _abi.Handle(out.value or 0, _abi.lib.dg_result_close)
 
 
-def options_of(*, device: str, threads: Optional[int], metrics: str, top_k: Optional[int], top_rows: Optional[int],
-               keep_rows: bool, running: Optional[Running]) -> _abi.Options:
+@functools.lru_cache(maxsize=64, typed=True)
+def _options(device: str, threads: Optional[int], metrics: str, top_k: Optional[int], top_rows: Optional[int],
+             keep_rows: bool, progress: Optional[int]) -> _abi.Options:
     if metrics not in ("all", "core"):
         raise InvalidArgument(f"metrics: {metrics!r}; give 'all' or 'core'")
     whole = _abi.whole
     rows = 0 if top_rows is None else whole(top_rows, "top_rows", 0, _abi.NO_TOP_ROWS - 1) or _abi.NO_TOP_ROWS
     return _abi.Options(threads=0 if threads is None else whole(threads, "threads", 0), device=_abi.Text.of(device),
                         metrics=0 if metrics == "all" else 1, top_k=0 if top_k is None else whole(top_k, "top_k", 1),
-                        top_rows=rows,
-                        keep_rows=int(keep_rows), progress=running.pointer if running else None)
+                        top_rows=rows, keep_rows=int(keep_rows), progress=progress)
+
+
+def options_of(*, device: str, threads: Optional[int], metrics: str, top_k: Optional[int], top_rows: Optional[int],
+               keep_rows: bool, running: Running) -> _abi.Options:
+    """For the library; nobody changes it."""
+    pointer = running.pointer
+    make = _options if pointer is None else _options.__wrapped__  # a progress function is of one call
+    try:
+        return make(device, threads, metrics, top_k, top_rows, keep_rows, pointer)
+    except TypeError as fault:
+        raise InvalidArgument(f"device, threads, metrics, top_k or top_rows: {fault}; give text and whole numbers") from None

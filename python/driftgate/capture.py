@@ -24,17 +24,23 @@ class Identity(NamedTuple):
     sampling_filter: str = "none"  # that was applied to the logits
     temperature: float = 1.0  # the logits are divided by it
 
-    @functools.lru_cache(maxsize=64)
     def _struct(self) -> _abi.Identity:
         """For the library; nobody changes it."""
-        text = _abi.Text.of
-        temperature = _abi.real(self.temperature, "temperature")
-        if not 1e-6 <= temperature < math.inf:
-            raise InvalidArgument(f"temperature: {self.temperature!r}; give a number from 1e-6 on: logits are divided by "
-                                  "it (1.0 if they are compared as they are, also where sampling is greedy)")
-        return _abi.Identity(kernel=text(self.kernel), checkpoint_digest=text(self.checkpoint),
-                             corpus_digest=text(self.corpus_digest), token_source=text(self.token_source),
-                             sampling_filter=text(self.sampling_filter), temperature=temperature)
+        try:
+            return _identity(self)
+        except TypeError as fault:
+            raise InvalidArgument(f"{self}: {fault}; give text and a number as temperature") from None
+
+
+@functools.lru_cache(maxsize=64)
+def _identity(of: Identity) -> _abi.Identity:
+    text, temperature = _abi.Text.of, _abi.real(of.temperature, "temperature")
+    if not 1e-6 <= temperature < math.inf:
+        raise InvalidArgument(f"temperature: {of.temperature!r}; give a number from 1e-6 on: logits are divided by it (1.0 "
+                              "if they are compared as they are, also where sampling is greedy)")
+    return _abi.Identity(kernel=text(of.kernel), checkpoint_digest=text(of.checkpoint),
+                         corpus_digest=text(of.corpus_digest), token_source=text(of.token_source),
+                         sampling_filter=text(of.sampling_filter), temperature=temperature)
 
 
 def _held(address: Optional[int], size: int, owner: object) -> memoryview:
@@ -86,7 +92,7 @@ class Capture:
         identity = Identity(kernel, checkpoint, corpus_digest, token_source, sampling_filter, temperature)
         prepared = _rows.prepare(rows, name, tokens=tokens, sequences=sequences, positions=positions,
                                  logprobs=logprobs)
-        return _capture_of(prepared, identity, name)
+        return cls._made(_capture_of(prepared, identity, name), prepared.device)
 
     @property
     def rows(self) -> int:
@@ -174,13 +180,12 @@ class Capture:
                 f"{self.vocabulary or 'not stated'}>")
 
 
-def _capture_of(prepared: _rows.Prepared, identity: Identity, name: str) -> Capture:
+def _capture_of(prepared: _rows.Prepared, identity: Identity, name: str) -> _abi.Handle:
     if len(prepared.blocks) != 1:
         raise InvalidArgument(f"{name}: its rows are {len(prepared.blocks)} blocks of memory and a capture is one; "
                               "give a contiguous copy, or the array itself to driftgate.drift or an Accumulator")
-    handle = _new(_abi.lib.dg_capture_from_rows, _abi.lib.dg_capture_close, prepared, ctypes.byref(prepared.blocks[0]),
-                  ctypes.byref(identity._struct()), _abi.Text.of(name))
-    return Capture._made(handle, prepared.device)
+    return _new(_abi.lib.dg_capture_from_rows, _abi.lib.dg_capture_close, prepared, ctypes.byref(prepared.blocks[0]),
+                ctypes.byref(identity._struct()), _abi.Text.name(name))
 
 
 class CaptureWriter:

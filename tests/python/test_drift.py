@@ -80,6 +80,10 @@ class AsTheCommandLine(Folder):
         drift = driftgate.drift(train, inf, TOKENS, SEQUENCES, metrics="core", top_rows=3, top_k=5, threads=1,
                                 temperature=0.7, checkpoint="sha256:1")
         self.assertEqual(drift.to_json(), said)
+        told = []
+        drift = driftgate.drift(train, inf, TOKENS, SEQUENCES, metrics="core", top_rows=3, top_k=5, threads=1,
+                                temperature=0.7, checkpoint="sha256:1", progress=lambda *rows: told.append(rows))
+        self.assertEqual((drift.to_json(), told[-1]), (said, (ROWS, ROWS)))
         self.assertEqual(driftgate.drift(train, inf, top_rows=0)["worst_rows"], [])
 
     def test_a_verdict_and_floors(self):
@@ -229,6 +233,10 @@ class Refused(Folder):
         self.refused("metrics", train, inf, metrics="some")
         self.refused("threads", train, inf, threads=-1)
         self.refused("contract: int", train, inf, contract=3)
+        self.refused("give text and whole numbers", train, inf, threads=[1])
+        self.refused("give text and whole numbers", train, inf, device=["cpu"])
+        self.refused("give text and a number", train, inf, train_kernel=["a"])
+        self.refused("threads: 1.0", train, inf, threads=1.0)  # equal to one that was taken before
         longer = numpy.zeros((3, 4, 5), "f4")
         self.refused("train has 9 rows and inf 12", longer[:, :-1], longer, code="not_comparable")
 

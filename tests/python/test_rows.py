@@ -89,11 +89,10 @@ class Devices(unittest.TestCase):
 
     def test_a_capture_knows_its_device(self):
         captures = [driftgate.Capture.of(OnDevice(numpy.zeros((4, 5), "f4")), kernel=name) for name in ("a", "b")]
-        names = ("tokens", "sequences", "positions")
-        pair = _measure._Pair(*captures, dict.fromkeys(names), {}, ("a", "b"))
-        self.assertEqual(pair.device, "cuda:3")
-        pair = _measure._Pair(captures[0], OnDevice(numpy.zeros((4, 5), "f4")), dict.fromkeys(names), {}, ("a", "b"))
-        self.assertEqual(pair.device, "cuda:3")
+        columns = dict.fromkeys(("tokens", "sequences", "positions"))
+        for other in (captures[1], OnDevice(numpy.zeros((4, 5), "f4"))):
+            sides = _measure._sides(captures[0], other, columns, {}, ("a", "b"))
+            self.assertEqual(_measure._place_of(*sides), "cuda:3")
         with self.assertRaisesRegex(driftgate.InvalidArgument, "cpu and cuda:3"):
             driftgate.drift(captures[0], numpy.zeros((4, 5), "f4"))
 
