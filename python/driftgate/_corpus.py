@@ -29,7 +29,8 @@ def _listed(values: Any, what: str) -> List[Any]:
     try:
         return list(values)
     except TypeError:
-        raise InvalidArgument(f"{what}: {type(values).__name__} cannot be read; give a list, one for each sequence") from None
+        raise InvalidArgument(f"{what}: {type(values).__name__} cannot be read; give a list, one for each "
+                              "sequence") from None
 
 
 def _one_each(count: int, sequences: List[int], what: str) -> None:

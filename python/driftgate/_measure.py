@@ -71,8 +71,8 @@ class _Side:
     def beside(self, source: _rows.Source, what: str) -> Capture:
         """The same rows by the same kernel once more, in memory."""
         capture, like = self.capture, self.prepared
-        columns = {} if capture is None else {"tokens": capture.tokens, "sequences": capture.sequences,
-                                              "positions": capture.positions}
+        columns: Dict[str, Any] = {} if capture is None else {
+            "tokens": capture.tokens, "sequences": capture.sequences, "positions": capture.positions}
         prepared = _rows.prepare(source, what, like=like, **columns)
         return Capture._made(_capture_of(prepared, self.identity, what), prepared.device)
 
@@ -109,8 +109,8 @@ def _sides(train: Side, inf: Side, columns: Dict[str, Any], identity: Dict[str, 
 def _place_of(train: _Side, inf: _Side) -> str:
     """Where the rows are: "cpu" or "cuda:N"."""
     if train.device != inf.device:
-        raise InvalidArgument(f"train and inf: the rows are on {' and '.join(sorted((train.device, inf.device)))}; give "
-                              "both in one place (of a tensor: x.cpu())")
+        raise InvalidArgument(f"train and inf: the rows are on {' and '.join(sorted((train.device, inf.device)))}; "
+                              "give both in one place (of a tensor: x.cpu())")
     return train.device
 
 
@@ -182,8 +182,8 @@ def drift(train: Side, inf: Side, tokens: Any = None, sequences: Any = None, pos
     return Drift(running.measure(_abi.lib.dg_measure, ctypes.byref(inputs), ctypes.byref(options)))
 
 
-def _in_blocks(sides: Tuple[_Side, _Side], corpus: Optional[_abi.Handle], contract: Optional[Contract], floors: Tuple[Any, Any],
-               options: _abi.Options, running: Running) -> Drift:
+def _in_blocks(sides: Tuple[_Side, _Side], corpus: Optional[_abi.Handle], contract: Optional[Contract],
+               floors: Tuple[Any, Any], options: _abi.Options, running: Running) -> Drift:
     """Rows that are several blocks of memory, such as logits[:, :-1], one block after the other: the same figures."""
     train, inf = sides[0].prepared, sides[1].prepared
     if any(floors) or train is None or inf is None:
@@ -228,12 +228,13 @@ class Accumulator:
         sides = [Identity(kernel, *rest)._struct() for kernel in (train_kernel, inf_kernel)]
         held = open_corpus(slices, corpus, lambda: None)
         agreed = None if contract is None else Contract.of(contract)
+        most = 0 if max_rows is None else _abi.whole(max_rows, "max_rows", 1, 2**63 - 1)
         options = options_of(device=device, threads=threads, metrics=metrics, top_k=top_k, top_rows=top_rows,
                              keep_rows=keep_rows, running=self._running)
         made = _abi.AccumulatorOptions(train=ctypes.pointer(sides[0]), inf=ctypes.pointer(sides[1]),
                                        corpus=held.value if held else None,
                                        contract=agreed._handle.value if agreed else None,
-                                       options=ctypes.pointer(options), max_rows=0 if max_rows is None else _abi.whole(max_rows, "max_rows", 1, 2**63 - 1))
+                                       options=ctypes.pointer(options), max_rows=most)
         self._handle = _new(_abi.lib.dg_accumulator_create, _abi.lib.dg_accumulator_close, self._running,
                             ctypes.byref(made))
         self._next = 0

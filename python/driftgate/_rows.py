@@ -3,7 +3,7 @@
 import array
 import ctypes
 import math
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 from . import _abi, _arrays
 from ._errors import InvalidArgument
@@ -180,7 +180,7 @@ def _counted(steps: Sequence[int], first: int) -> _arrays.Ids:
 
 
 def _values(ids: Optional[_arrays.Ids]) -> Sequence[int]:
-    return (ctypes.c_int64 * ids.length).from_address(ids.address) if ids else ()
+    return cast(Sequence[int], (ctypes.c_int64 * ids.length).from_address(ids.address)) if ids else ()
 
 
 def _columns_of(opened: _Source, tokens: Any, sequences: Any, positions: Any, first: int,

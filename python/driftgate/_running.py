@@ -108,9 +108,8 @@ class Running:
         return _abi.Handle(out.value or 0, _abi.lib.dg_result_close)
 
 
-@functools.lru_cache(maxsize=64, typed=True)
-def _options(device: str, threads: Optional[int], metrics: str, top_k: Optional[int], top_rows: Optional[int],
-             keep_rows: bool, progress: Optional[int]) -> _abi.Options:
+def _made_options(device: str, threads: Optional[int], metrics: str, top_k: Optional[int], top_rows: Optional[int],
+                  keep_rows: bool, progress: Optional[int]) -> _abi.Options:
     if metrics not in ("all", "core"):
         raise InvalidArgument(f"metrics: {metrics!r}; give 'all' or 'core'")
     whole = _abi.whole
@@ -120,12 +119,17 @@ def _options(device: str, threads: Optional[int], metrics: str, top_k: Optional[
                         top_rows=rows, keep_rows=int(keep_rows), progress=progress)
 
 
+_kept_options = functools.lru_cache(maxsize=64, typed=True)(_made_options)
+
+
 def options_of(*, device: str, threads: Optional[int], metrics: str, top_k: Optional[int], top_rows: Optional[int],
                keep_rows: bool, running: Running) -> _abi.Options:
     """For the library; nobody changes it."""
     pointer = running.pointer
-    make = _options if pointer is None else _options.__wrapped__  # a progress function is of one call
     try:
-        return make(device, threads, metrics, top_k, top_rows, keep_rows, pointer)
+        if pointer is None:
+            return _kept_options(device, threads, metrics, top_k, top_rows, keep_rows, None)
+        return _made_options(device, threads, metrics, top_k, top_rows, keep_rows, pointer)
     except TypeError as fault:
-        raise InvalidArgument(f"device, threads, metrics, top_k or top_rows: {fault}; give text and whole numbers") from None
+        raise InvalidArgument(f"device, threads, metrics, top_k or top_rows: {fault}; give text and whole "
+                              "numbers") from None

@@ -76,11 +76,13 @@ class Capture:
     def open(cls, path: Path, *, lm_head: Optional[Path] = None, checkpoint: Optional[Path] = None) -> "Capture":
         """Opens a safetensors file, or a folder of them in the order of their names. The files are mapped, not read.
         `lm_head`, `checkpoint`: where the head of hidden states is, if not where the files say."""
-        text, text_of_path = _abi.Text.of, _abi.Text.of_path
-        options = _abi.OpenOptions(lm_head=text(None) if lm_head is None else text_of_path(lm_head, "lm_head"),
-                                   checkpoint=text(None) if checkpoint is None else text_of_path(checkpoint, "checkpoint"))
-        return cls._made(_new(_abi.lib.dg_capture_open, _abi.lib.dg_capture_close, None, text_of_path(path, "path"),
-                              ctypes.byref(options)))
+        options = _abi.OpenOptions()
+        if lm_head is not None:
+            options.lm_head = _abi.Text.of_path(lm_head, "lm_head")
+        if checkpoint is not None:
+            options.checkpoint = _abi.Text.of_path(checkpoint, "checkpoint")
+        return cls._made(_new(_abi.lib.dg_capture_open, _abi.lib.dg_capture_close, None,
+                              _abi.Text.of_path(path, "path"), ctypes.byref(options)))
 
     @classmethod
     def of(cls, rows: _rows.Source, *, tokens: Any = None, sequences: Any = None, positions: Any = None,
