@@ -185,13 +185,14 @@ void Application::Parts::stop() {
   log.info("stopping");
   ticker.reset();
   subscription.reset();
+  if (traces) traces->stop_soon();
   if (server) server->stop(kDrainTime);
+  traces.reset();  // while the router is still kept: it may wait for a resolver
   keeper.reset();
   if (pipeline) pipeline->stop();
   pipeline.reset();
   record_check.reset();
   webhooks.reset();
-  traces.reset();
   sender.reset();
   runner.reset();
   driver.reset();
