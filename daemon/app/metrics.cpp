@@ -147,6 +147,8 @@ std::string router_metrics(const RouterKeeper::Figures& figures) {
   api::append_single(out, "driftgate_router_retiring", "gauge",
                      "Routers that were handed over and still have requests, or telemetry to be read.",
                      static_cast<double>(figures.retiring));
+  api::append_single(out, "driftgate_router_up", "gauge",
+                     "0 from the loss of a router until the next one answers.", figures.up ? 1 : 0);
   const auto add = [&out](std::string_view name, std::string_view help, double value) {
     api::append_single(out, name, "counter", help, value);
   };
@@ -154,7 +156,7 @@ std::string router_metrics(const RouterKeeper::Figures& figures) {
       static_cast<double>(figures.broken_requests));
   add("driftgate_router_lost_windows_total", "Closed telemetry windows that went with routers.",
       static_cast<double>(figures.lost_windows));
-  add("driftgate_router_down_seconds_total", "Time without a router that serves.",
+  add("driftgate_router_down_seconds_total", "Time without a router that serves, with that which goes on.",
       static_cast<double>(figures.down_ms) / 1'000);
   return out;
 }

@@ -189,9 +189,31 @@ def a_router_that_hangs_holds_no_scrape_up(world):
     wait_for("the pipeline to go on", lambda: age() < 1, PATIENCE_S)
 
 
+def a_router_that_cannot_be_started_alerts_while_users_have_none(world):
+    world.start_daemon()
+    world.install_incumbent()
+    prometheus = Prometheus(world)
+    up, down = 'driftgate_router_up{job="driftgate"}', 'driftgate_router_down_seconds_total{job="driftgate"}'
+    prometheus.reaches(up, 1)
+    log = os.path.join(world.folder, "data", "router.log")
+    os.rename(log, log + ".before")
+    os.mkdir(log)  # a router whose log cannot be opened is not started
+    os.kill(int(re.findall(r"router started .*pid=(\d+)", world.daemon.tail())[-1]), signal.SIGKILL)
+    prometheus.reaches(up, 0)
+    wait_for("the alert", lambda: "DriftgateNoRouter" in prometheus.firing(), PATIENCE_S)
+    counted = prometheus.number(down)
+    check(counted > 10, f"after 15 s without a router only {counted} s are counted")
+    os.rmdir(log)
+    prometheus.reaches(up, 1)
+    check(prometheus.number(down) >= counted, "what was counted of the time without a router went back")
+    check(world.complete().status == 200, "the next router does not serve")
+    wait_for("the alert to end", lambda: "DriftgateNoRouter" not in prometheus.firing(), PATIENCE_S)
+
+
 TESTS = [
     prometheus_sees_a_canary_and_its_rollback,
     a_router_that_hangs_holds_no_scrape_up,
+    a_router_that_cannot_be_started_alerts_while_users_have_none,
 ]
 
 if __name__ == "__main__":
