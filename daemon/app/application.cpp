@@ -155,6 +155,7 @@ Result<void> Application::Parts::check_entries() {
 
 Result<void> Application::Parts::serve_api() {
   backups.emplace(*store, *heads, backup_dir_of(settings), log);
+  looks.emplace(data_dir_of(settings), backup_dir_of(settings));
   api = std::make_unique<api::Api>(api_context());
   auto options = TRY(server_options(settings));
   options.listener = TRY(inherited_api_socket());
