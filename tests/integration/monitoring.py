@@ -150,7 +150,7 @@ def prometheus_sees_a_canary_and_its_rollback(world):
     clauses_are_those_of(prometheus, world.report(promotion, "canary"))
     alert = wait_for("the alert", lambda: prometheus.firing().get("DriftgateCanaryRolledBack"), PATIENCE_S)
     check(alert["labels"]["model"] == "tinylm", f"the alert is {alert}")
-    unexpected = {"DriftgateDown", "DriftgateRecordDiffers", "DriftgateLogNotPublished", "DriftgateGuardAlarms"} & set(prometheus.firing())
+    unexpected = {"DriftgateDown", "DriftgateNoRouter", "DriftgateCanaryUnseen", "DriftgateFolderHangs", "DriftgateRecordDiffers", "DriftgateLogNotPublished", "DriftgateGuardAlarms"} & set(prometheus.firing())
     check(not unexpected, f"alerts without a reason: {unexpected}")
     sent = load.stop()["requests"]
     counted = 'sum(driftgate_requests_total{job="driftgate", model="tinylm"})'
@@ -159,6 +159,8 @@ def prometheus_sees_a_canary_and_its_rollback(world):
     answered = 'sum(driftgate_requests_total{job="driftgate", model="tinylm", outcome="ok"})'
     check(prometheus.number(in_buckets) == prometheus.number(answered), "a histogram has other requests than were answered")
     check(not prometheus.query('driftgate_model_held{job="nobody"}'), "models are named to those without a token")
+    check([prometheus.number(f'driftgate_scrape_authenticated{{job="{job}"}}') for job in ("driftgate", "nobody")] == [1, 0],
+          "whether a scrape has a token")
     check(prometheus.number('driftgate_models{job="nobody"}') == 1, "without a token there are no figures at all")
     promtool_accepts(world)
     dashboard_is_answered(world, prometheus)
