@@ -188,13 +188,15 @@ void Application::Parts::stop() {
   subscription.reset();
   if (traces) traces->stop_soon();
   if (server) server->stop(kDrainTime);
-  traces.reset();  // while the router is still kept: it may wait for a resolver
+  // What asks other machines ends while the router is still kept and its lease renewed. The next daemon sends
+  // what comes into the outbox meanwhile.
+  traces.reset();
+  webhooks.reset();
+  sender.reset();
   keeper.reset();
   if (pipeline) pipeline->stop();
   pipeline.reset();
   record_check.reset();
-  webhooks.reset();
-  sender.reset();
   runner.reset();
   driver.reset();
   if (heads) heads->stop();

@@ -212,10 +212,25 @@ def a_router_that_cannot_be_started_alerts_while_users_have_none(world):
     wait_for("the alert to end", lambda: "DriftgateNoRouter" not in prometheus.firing(), PATIENCE_S)
 
 
+def a_backup_is_in_the_metrics_as_soon_as_it_is_made(world):
+    """Scrapes look at no folder; what looks does so once a minute, and after a backup."""
+    world.start_daemon()
+    def newest():
+        found = re.search(r"^driftgate_backup_timestamp_seconds (\S+)$", exposition(world), re.M)
+        return found and float(found[1])
+    wait_for("the first look at the folder", lambda: newest() is not None, PATIENCE_S)
+    check(newest() == 0, f"there is a backup of {newest()}")
+    began = time.time()
+    world.api("POST", "/v1/backups", {"name": "first"}, who="operator", expect=201)
+    wait_for("the backup", lambda: newest() >= began - 1, PATIENCE_S / 2)
+    promtool_accepts(world)
+
+
 TESTS = [
     prometheus_sees_a_canary_and_its_rollback,
     a_router_that_hangs_holds_no_scrape_up,
     a_router_that_cannot_be_started_alerts_while_users_have_none,
+    a_backup_is_in_the_metrics_as_soon_as_it_is_made,
 ]
 
 if __name__ == "__main__":

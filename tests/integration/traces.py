@@ -152,6 +152,7 @@ def a_rejected_promotion_is_a_trace_with_its_verdicts(world):
         check(span["parentSpanId"] == root["spanId"] and plain(span)["driftgate.verdict"] == reports[name]["verdict"], f"{span}")
         sent = sorted((plain(e)["gen_ai.evaluation.name"], plain(e)["gen_ai.evaluation.score.label"]) for e in events if e["spanId"] == span["spanId"])
         check(sent == sorted((v["clause"], v["verdict"]) for v in reports[name]["verdicts"]), f"the verdicts of {name} are {sent}")
+    check(len({plain(event)["driftgate.evidence.seq"] for event in events}) == told, "events that cannot be told apart")
     check({event["eventName"] for event in events} == {"gen_ai.evaluation.result"}, "events of other names")
     metric = lambda name: float(re.search(rf"^{re.escape(name)} (\S+)$", world.api("GET", "/metrics"), re.M)[1])
     check(metric('driftgate_otlp_sent_total{signal="spans"}') == len(spans), "the metric of spans")
