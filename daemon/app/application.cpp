@@ -155,6 +155,7 @@ Result<void> Application::Parts::check_entries() {
 
 Result<void> Application::Parts::serve_api() {
   backups.emplace(*store, *heads, backup_dir_of(settings), log);
+  looks.emplace(data_dir_of(settings), backup_dir_of(settings));
   api = std::make_unique<api::Api>(api_context());
   auto options = TRY(server_options(settings));
   options.listener = TRY(inherited_api_socket());
@@ -185,14 +186,17 @@ void Application::Parts::stop() {
   log.info("stopping");
   ticker.reset();
   subscription.reset();
+  if (traces) traces->stop_soon();
   if (server) server->stop(kDrainTime);
+  // What asks other machines ends while the router is still kept and its lease renewed. The next daemon sends
+  // what comes into the outbox meanwhile.
+  traces.reset();
+  webhooks.reset();
+  sender.reset();
   keeper.reset();
   if (pipeline) pipeline->stop();
   pipeline.reset();
   record_check.reset();
-  webhooks.reset();
-  traces.reset();
-  sender.reset();
   runner.reset();
   driver.reset();
   if (heads) heads->stop();
