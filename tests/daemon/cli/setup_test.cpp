@@ -15,7 +15,7 @@
 #include "daemon/base/clock.hpp"
 #include "daemon/base/poll_until.hpp"
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/cli/setup/child.hpp"
+#include "daemon/cli/setup/dev/child.hpp"
 #include "daemon/cli/setup/doctor_checks.hpp"
 #include "daemon/cli/setup/example_files.hpp"
 #include "daemon/cli/setup/key_copies.hpp"
