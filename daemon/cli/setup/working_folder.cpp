@@ -126,7 +126,8 @@ std::string next_commands(const FolderPlan& plan) {
     text += fmt::format(
         "    {0}/traffic.sh &                       # users\n"
         "    driftgate promote tinylm --engine bf16 --wait --until awaiting_approval\n"
-        "    driftgate approve tinylm --token-file {0}/tokens/approver.token --reason \"read the figures\"\n"
+        "    driftgate approve tinylm --yes --token-file {0}/tokens/approver.token --reason \"read the "
+        "figures\"\n"
         "    driftgate watch tinylm\n",
         folder);
   else
