@@ -66,7 +66,7 @@ Result<int> start(const ConnectionArgs& connection, Client& client, const Promot
   const auto answer = client.post(
       "/v1/promotions", body, args.idempotency_key.empty() ? fresh_idempotency_key() : args.idempotency_key);
   const auto promotion = TRY(parse_answer(answer));
-  if (args.wait) return watch(connection, text_of(promotion, "id"));
+  if (args.wait || !connection.until.empty()) return watch(connection, text_of(promotion, "id"));
   return print_answer(connection, answer, [](const json& made) {
     return fmt::format("promotion {0} is {1}; follow it: driftgate watch {0}", text_of(made, "id"),
                        text_of(made, "state"));
