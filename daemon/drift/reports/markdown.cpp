@@ -124,7 +124,9 @@ std::string failures(const DriftReport& report, const std::vector<Finding>& find
     ++shown;
   }
   if (out.empty()) return {};
-  if (all > shown) out += fmt::format("- {} more are in the table below\n", all - shown);
+  if (all > shown)
+    out += fmt::format("- {} more are in the table below{}\n", all - shown,
+                       all > kClausesShown ? " and the JSON" : "");
   return "\n### What does not pass\n\n" + out + "\n### Where to look\n\n" +
          lines_of(diagnosis_of(report), "");
 }
@@ -135,16 +137,13 @@ std::string without_contract(const DriftReport& report) {
 
 std::string clauses(const DriftReport& report, const std::vector<Finding>& findings) {
   std::vector<Cells> rows;
-  std::size_t all = 0;
-  for (const Finding& finding : findings) {
-    for (const schema::ClauseVerdict* v : finding.verdicts) {
-      if (++all > kClausesShown) continue;
-      rows.push_back({upper_text(v->verdict) + (v->severity == schema::Severity::soft ? " (soft)" : ""),
-                      code(v->clause, true),
-                      v->where.empty() ? "corpus" : code(schema::slice_text(v->where), true),
-                      figure_text(v->estimate), figure_text(v->lower) + " to " + figure_text(v->upper),
-                      figure_text(limit_of(*v)), stages::count_text(v->clusters)});
-    }
+  const std::size_t all = count_verdicts(findings);
+  for (const schema::ClauseVerdict* v : listed_verdicts(findings, kClausesShown)) {
+    rows.push_back({upper_text(v->verdict) + (v->severity == schema::Severity::soft ? " (soft)" : ""),
+                    code(v->clause, true),
+                    v->where.empty() ? "corpus" : code(schema::slice_text(v->where), true),
+                    figure_text(v->estimate), figure_text(v->lower) + " to " + figure_text(v->upper),
+                    figure_text(limit_of(*v)), stages::count_text(v->clusters)});
   }
   if (rows.empty()) return {};
   std::string body =
