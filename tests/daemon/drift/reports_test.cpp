@@ -238,7 +238,7 @@ TEST_CASE("Markdown says the verdict first and stays within a comment's size") {
   large.report.diagnosis.summary = name;
   text = drift::report_markdown(large.report);
   CHECK(text.size() <= drift::kMaxMarkdownBytes);
-  CHECK(has(text, "more are in the table below"));
+  CHECK(has(text, "more are in the table below") == has(text, "<summary>Clauses (300)"));
   CHECK(has(text, "left out, since a comment is limited"));
   CHECK(drift::report_html(large.report).size() < 2'000'000);
 }
@@ -366,4 +366,19 @@ TEST_CASE("lower bounds are told as such where a message stands alone, and no ra
             "rows, mean kl_inf_train at least 0.1 | Worst rows: row 0 (sequence 0, doc-0, position 0, "
             "kl_inf_train at least 0.1)"));
   CHECK_FALSE(has(xml, "times the corpus"));
+}
+
+TEST_CASE("Markdown says that clauses are in the JSON where their table is left out for its size") {
+  Made made;
+  for (int i = 0; i < 60; ++i) {  // as long as a table of them can be
+    const std::string name = std::string(1'000, '|');
+    made.decide(Verdict::violated, {{"language", name}, {"topic", name}}, schema::Severity::hard,
+                std::to_string(i) + name);
+  }
+  for (auto& verdict : made.report.verdicts) verdict.message = std::string(4'000, '@');
+  const std::string text = drift::report_markdown(made.report);
+  CHECK(text.size() <= drift::kMaxMarkdownBytes);
+  CHECK_FALSE(has(text, "Clauses (60)"));
+  CHECK(has(text, "more are in the JSON"));
+  CHECK_FALSE(has(text, "in the table below"));
 }
