@@ -321,12 +321,13 @@ TEST_CASE("a floor is not inherited for a capture or a corpus that is another on
   const auto kernel = json::parse(h.pipeline->engine("new")->json)["kernel"].get<std::string>();
   recipe["kernels"][kernel] = {{"captures", {{"numeric", {{"inf", "own.safetensors"}}}}}};
   const auto floors = [&](const json& of, const json& numeric) {
-    store::testing::write(*h.store, [&](store::Tx& tx) {
-      return store::put_recipe(tx, {.model = "m", .document = schema::canonical_json(of)});
-    });
+    const store::RecipeRow row{
+        .model = "m", .document = schema::canonical_json(of), .digest = kDigest, .revision = 1};
     auto whole = kBare;
     whole["captures"]["numeric"] = numeric;
-    const auto request = h.recipes->complete(whole.dump());
+    const auto asked = store::testing::must(pipeline::parse_asked_promotion(whole.dump()));
+    const auto request =
+        h.store->read([&](store::Reader& reader) { return pipeline::complete_by(reader, asked, row); });
     REQUIRE_MESSAGE(request.has_value(), (request ? "" : request.error().describe()));
     return std::pair(request->numeric->floor_train.has_value(), request->numeric->floor_inf.has_value());
   };
