@@ -6,6 +6,28 @@
 #include "daemon/cli/command_table.hpp"
 
 namespace driftgate::cli {
+namespace {
+
+/// The headings of the help, which lists them in the order in which the first command of each was added.
+const std::pair<const char*, std::vector<const char*>> kGroups[] = {
+    {"Set up", {"init", "dev", "doctor", "apply", "recipe"}},
+    {"Promote",
+     {"promote", "status", "watch", "approve", "explain", "what-if", "waive", "abort", "rollback", "pause",
+      "resume", "redact", "schedule", "jobs"}},
+    {"Measure, and write contracts", {"drift", "capture", "contract"}},
+    {"What a daemon knows", {"kernel", "engine", "model", "block", "webhook"}},
+    {"Record and keys", {"evidence", "audit", "backup", "restore", "key", "token"}},
+    {"The daemon and its parts",
+     {"serve", "router", "worker", "router-stop", "drain", "haproxy", "settings", "openapi", "commands",
+      "version"}},
+};
+
+void list_in_groups(CLI::App& app) {
+  for (const auto& [title, commands] : kGroups)
+    for (const char* const name : commands) app.get_subcommand(name)->group(title);
+}
+
+}  // namespace
 
 CommandLine::CommandLine(const Hooks& hooks) : hooks_(hooks) {
   app_.description("May this checkpoint, served by this inference kernel, replace what is served now?");
@@ -13,18 +35,18 @@ CommandLine::CommandLine(const Hooks& hooks) : hooks_(hooks) {
   app_.footer(
       "Exit codes: 0 pass or succeeded, 1 violated or rejected, 3 inconclusive or expired, 4 error,\n"
       "5 aborted or superseded, 64 usage, 69 daemon unreachable, 74 I/O, 77 not permitted.");
-  add_daemon_commands();
-  add_offline_commands();
-  add_registry_commands();
-  add_model_commands();
+  add_setup();
+  add_recipes_and_apply();
   add_promote();
   add_following_commands();
   add_interventions();
+  add_schedules();
   add_job_commands(
       group("jobs", "Jobs of promotions, here or on a cluster"), job_, connection_,
       [this](auto& jobs, auto name, auto text, Action run) { return client(jobs, name, text, {}, run); });
-  add_recipes_and_apply();
-  add_schedules();
+  add_offline_commands();
+  add_registry_commands();
+  add_model_commands();
   add_evidence();
   audit_ =
       &group("audit", "Query the log: what served, on what evidence, and whether the record is complete");
@@ -32,8 +54,10 @@ CommandLine::CommandLine(const Hooks& hooks) : hooks_(hooks) {
   add_audit_bundles();
   add_backups();
   add_keys();
+  add_key_copy();
   add_tokens();
-  add_setup();
+  add_daemon_commands();
+  list_in_groups(app_);
 }
 
 int CommandLine::run(int argc, const char* const* argv) {

@@ -119,6 +119,7 @@ class CommandLine {
   void add_keys();
   void add_tokens();
   void add_setup();
+  void add_key_copy();
 
   const Hooks& hooks_;
   CLI::App app_{"driftgate", "driftgate"};
