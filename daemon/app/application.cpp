@@ -125,12 +125,13 @@ Result<void> Application::Parts::start_pipeline() {
   std::vector<notify::Subscriber> subscribers;
   for (const auto& endpoint : webhook_settings(settings))
     subscribers.push_back({endpoint.name, endpoint.events});
-  schedules = pipeline::stored_schedules(
-      *store, now_us, [this](const std::string& actor, const pipeline::PromotionRequest& request) {
-        return pipeline->try_request(actor, request);
-      });
+  const auto try_request = [this](const std::string& actor, const pipeline::PromotionRequest& request) {
+    return pipeline->try_request(actor, request);
+  };
+  schedules = pipeline::stored_schedules(*store, now_us, try_request);
   recipes = pipeline::stored_recipes(
-      *store, now_us, [this](const std::string& document) { return pipeline->try_recipe(document); });
+      *store, now_us, [this](const std::string& document) { return pipeline->try_recipe(document); },
+      try_request);
   insight = pipeline::stored_insight(*store);
   pipeline = pipeline::Pipeline::create({.settings = pipeline_settings(settings, kVersion),
                                          .store = *store,

@@ -184,7 +184,7 @@ void CommandLine::add_following_commands() {
   status_sub->add_option("subject", subject_, "Model or promotion (pr-…)");
   add_plain_option(*status_sub, connection_);
   CLI::App* watch_sub = client(app_, "watch", "Follow a promotion and exit with its outcome",
-                               {{"subject", subject_, "Promotion (pr-…), or model for its newest one"}},
+                               {{"subject", subject_, "Promotion (pr-…), or model for its current one"}},
                                [this] { return watch(connection_, subject_); });
   add_plain_option(*watch_sub, connection_);
   add_until_option(*watch_sub, connection_);
@@ -193,14 +193,17 @@ void CommandLine::add_following_commands() {
 void CommandLine::add_interventions() {
   CLI::App* approval =
       client(app_, "approve", "Approve the step that waits for approval",
-             {{"promotion", subject_, "Promotion (pr-…), or model for its newest one"}, reason(reason_)},
-             [this] { return approve(connection_, subject_, evidence_digest_, reason_); });
-  approval->add_option(
-      "--evidence", evidence_digest_,
-      "Digest of the evidence that you read; if not given, the promotion is printed and what "
-      "is printed is approved");
+             {{"promotion", approve_.promotion, "Promotion (pr-…), or model for the one that waits"},
+              reason(approve_.reason)},
+             [this] { return approve(connection_, approve_); });
+  auto* evidence = approval->add_option("--evidence", approve_.evidence_digest,
+                                        "Digest of the evidence that you read; if not given, the promotion "
+                                        "is printed and, on a terminal, you are "
+                                        "asked; a model's name needs this option elsewhere");
+  approval->add_flag("--yes", approve_.yes, "Approve what is printed without being asked")
+      ->excludes(evidence);
   client(app_, "explain", "Explain the state of a promotion and what would change it",
-         {{"promotion", subject_, "Promotion (pr-…), or model for its newest one"}},
+         {{"promotion", subject_, "Promotion (pr-…), or model for its current one"}},
          [this] { return explain(connection_, subject_); });
   client(app_, "what-if", "Decide stored evidence again under another contract",
          {{"--promotion", subject_, "Promotion (pr-…)"},

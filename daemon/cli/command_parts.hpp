@@ -145,7 +145,8 @@ class CommandLine {
   ApplyArgs apply_;
   TokenArgs token_;
   JobsArgs job_;
-  std::string subject_, reason_, evidence_digest_, seq_;
+  ApproveArgs approve_;
+  std::string subject_, reason_, seq_;
   CLI::App* contract_ = nullptr;
   CLI::App* audit_ = nullptr;
   OfflineArgs offline_;

@@ -552,7 +552,11 @@ TEST_CASE("a promotion is followed until it waits for approval, and then approve
   ScriptedDaemon daemon;
   const std::string waiting =
       R"({"id":"pr-1","model":"m","state":"awaiting_approval","approval":{"evidence_digest":"sha256:aa"}})";
-  daemon.on("GET /v1/promotions?limit=1&model=m", R"({"items":[{"id":"pr-1"}],"next":null})");
+  // Another one is queued behind it, and newer.
+  daemon.on("GET /v1/models/m", R"({"name":"m","promotion":"pr-1"})");
+  daemon.on("GET /v1/promotions?limit=1&model=m", R"({"items":[{"id":"pr-2"}],"next":null})");
+  daemon.on("GET /v1/promotions?limit=1&model=m&state=awaiting_approval",
+            R"({"items":[{"id":"pr-1"}],"next":null})");
   daemon.on("GET /v1/promotions/pr-1", waiting);
   daemon.on("POST /v1/promotions/pr-1/approve", waiting);
   daemon.stream("GET /v1/promotions/pr-1/events",
@@ -565,6 +569,19 @@ TEST_CASE("a promotion is followed until it waits for approval, and then approve
   CHECK(followed.exit_code == 0);
   CHECK(has(followed.out, "awaiting_approval"));
   CHECK(!has(followed.out, "never read"));
-  CHECK(daemon.run({"approve", "m", "--reason", "read"}).exit_code == 0);
+  // Not on a terminal, a model's name does not say what was read.
+  for (const bool as_json : {false, true}) {
+    std::vector<std::string> words{"approve", "m", "--reason", "read"};
+    if (as_json) words.emplace_back("--json");
+    const auto unread = daemon.run(words);
+    CHECK(unread.exit_code == 4);
+    CHECK(has(unread.err, "of promotion pr-1 it is --evidence sha256:aa now"));
+    CHECK(has(daemon.asked().back(), "GET "));
+  }
+  CHECK(daemon.run({"approve", "m", "--reason", "read", "--yes"}).exit_code == 0);
   CHECK(has(daemon.asked().back(), "POST /v1/promotions/pr-1/approve"));
+  CHECK(daemon.run({"approve", "m", "--reason", "read", "--evidence", "sha256:bb"}).exit_code == 0);
+  CHECK(has(daemon.asked().back(), "sha256:bb"));
+  CHECK(daemon.run({"explain", "m"}).exit_code == 0);
+  CHECK(has(daemon.asked().back(), "GET /v1/promotions/pr-1"));
 }
