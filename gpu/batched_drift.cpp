@@ -13,8 +13,13 @@ namespace driftgate::gpu {
 using schema::ErrorCode;
 using schema::Result;
 
+namespace {
+
+constexpr std::size_t kRowsBetweenReports = 65'536;
+
+}  // namespace
+
 Result<void> BatchedDrift::check_shape(const Capture& train, const Capture& inf) {
-  TRY(check_comparable(train, inf));
   TRY(check_reachable(train, inf, options_.device));
   if (options_.top_rows > kMaxWorstRows) {
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
@@ -73,6 +78,14 @@ Result<std::uint64_t> BatchedDrift::measure_rows(const Capture& train, const Cap
   return source->rows_on_cpu();
 }
 
+Result<std::uint64_t> BatchedDrift::add_figures(const Capture& train, const Capture& inf, bool unknown,
+                                                const Progress& progress) {
+  if (!unknown) return measure_rows(train, inf, progress);
+  figures_.resize(figures_.size() + static_cast<std::size_t>(train.rows()), unknown_row());
+  if (progress) progress(train.rows(), train.rows());
+  return std::uint64_t{0};
+}
+
 void BatchedDrift::keep_columns(const Capture& train) {
   sequences_.insert(sequences_.end(), train.sequence_ids().begin(), train.sequence_ids().end());
   positions_.insert(positions_.end(), train.positions().begin(), train.positions().end());
@@ -80,6 +93,8 @@ void BatchedDrift::keep_columns(const Capture& train) {
 }
 
 Result<void> BatchedDrift::add(const Capture& train, const Capture& inf, const Progress& progress) {
+  auto other = TRY(find_other_tokens(train, inf, wanted_));
+  if (!other) TRY(check_comparable(train, inf));
   TRY(check_shape(train, inf));
   // Whatever ends the batch, an exception of the caller's callback too, leaves the rows as they were.
   struct Undo {
@@ -97,16 +112,27 @@ Result<void> BatchedDrift::add(const Capture& train, const Capture& inf, const P
   } undo{*this};
   BitComparison bits = bits_;
   TRY(bits.add(train, inf));
-  const std::uint64_t on_cpu = TRY(measure_rows(train, inf, progress));
+  const std::uint64_t on_cpu = TRY(add_figures(train, inf, other || other_tokens_, progress));
   keep_columns(train);
+  if (other && !other_tokens_) {
+    other->row += undo.rows;
+    other_tokens_ = other;
+    std::ranges::fill(figures_, unknown_row());
+  }
   bits_ = std::move(bits);
   rows_on_cpu_ += on_cpu;
   undo.done = true;
   return {};
 }
 
-Result<MeasurementTable> BatchedDrift::table(
-    const Corpus* corpus, const std::optional<std::vector<SliceAttributes>>& slices) const {
+Result<MeasurementTable> BatchedDrift::table(const Corpus* corpus,
+                                             const std::optional<std::vector<SliceAttributes>>& slices,
+                                             const Progress& progress) const {
+  if (other_tokens_) {
+    auto out = TRY(other_tokens_table(*empty_, *other_tokens_, sequences_, positions_, corpus, slices));
+    bits_.finish(out);
+    return out;
+  }
   Accumulator accumulator(*empty_, sequences_);
   if (corpus != nullptr) {
     TRY(attach_corpus(*corpus, accumulator.infos()));
@@ -115,6 +141,9 @@ Result<MeasurementTable> BatchedDrift::table(
   accumulator.set_top_rows(options_.top_rows);
   for (std::size_t row = 0; row < figures_.size(); ++row) {
     accumulator.add(positions_[row], tokens_.empty() ? -1 : tokens_[row], figures_[row]);
+    const std::size_t done = row + 1;
+    if (progress && (done % kRowsBetweenReports == 0 || done == figures_.size()))
+      progress(done, figures_.size());
   }
   MeasurementTable out = accumulator.finish();
   if (options_.device != "cpu") out.rows_on_cpu = rows_on_cpu_;

@@ -279,10 +279,8 @@ Result<void> compare_bits(const Capture& train, const Capture& inf, const std::v
   return {};
 }
 
-Result<std::optional<MeasurementTable>> measure_other_tokens(const Capture& train, const Capture& inf,
-                                                             const Corpus* corpus,
-                                                             const MeasureOptions& options,
-                                                             const std::vector<std::string>& wanted) {
+Result<std::optional<OtherTokens>> find_other_tokens(const Capture& train, const Capture& inf,
+                                                     const std::vector<std::string>& wanted) {
   const bool of_tokens = std::ranges::find(wanted, "tokens") != wanted.end();
   if (!of_tokens || train.token_ids().size() != inf.token_ids().size()) return std::nullopt;
   const auto [a, b] = std::ranges::mismatch(train.token_ids(), inf.token_ids());
@@ -292,24 +290,44 @@ Result<std::optional<MeasurementTable>> measure_other_tokens(const Capture& trai
   if (!comparable && comparable.error().message.find("token_ids differs") == std::string::npos) {
     return std::unexpected(comparable.error());
   }
-  MeasurementTable empty = empty_table(train, inf, options);
+  return OtherTokens{static_cast<std::uint64_t>(a - train.token_ids().begin()), *a, *b};
+}
+
+driftgate_row unknown_row() {
+  driftgate_row out{};
+  std::ranges::fill(out.values, std::numeric_limits<double>::quiet_NaN());
+  out.head_tail_tv = out.top_train = out.top_inf = std::numeric_limits<double>::quiet_NaN();
+  return out;
+}
+
+Result<MeasurementTable> other_tokens_table(MeasurementTable empty, const OtherTokens& first,
+                                            std::span<const std::int64_t> sequences,
+                                            std::span<const std::int64_t> positions, const Corpus* corpus,
+                                            const std::optional<std::vector<SliceAttributes>>& slices) {
   empty.has_tokens = false;
   empty.partial.findings.push_back(
-      {kOtherTokens, "both", true, 1, train.rows(),
+      {kOtherTokens, "both", true, 1, sequences.size(),
        fmt::format(
            "the captures hold different tokens from row {} on ({} by K_train, {} by K_inf), so that the "
            "kernels did not process the same text, and their figures cannot be compared",
-           a - train.token_ids().begin(), *a, *b)});
-  Accumulator accumulator(std::move(empty), train.sequence_ids());
+           first.row, first.train, first.inf)});
+  Accumulator accumulator(std::move(empty), sequences);
   if (corpus != nullptr) {
     TRY(attach_corpus(*corpus, accumulator.infos()));
   }
-  accumulator.set_slices(options.slices ? *options.slices : described_slices(accumulator.infos()));
-  driftgate_row unknown{};
-  std::ranges::fill(unknown.values, std::numeric_limits<double>::quiet_NaN());
-  unknown.head_tail_tv = unknown.top_train = unknown.top_inf = std::numeric_limits<double>::quiet_NaN();
-  for (const std::int64_t position : train.positions()) accumulator.add(position, -1, unknown);
-  MeasurementTable table = accumulator.finish();
+  accumulator.set_slices(slices ? *slices : described_slices(accumulator.infos()));
+  for (const std::int64_t position : positions) accumulator.add(position, -1, unknown_row());
+  return accumulator.finish();
+}
+
+Result<std::optional<MeasurementTable>> measure_other_tokens(const Capture& train, const Capture& inf,
+                                                             const Corpus* corpus,
+                                                             const MeasureOptions& options,
+                                                             const std::vector<std::string>& wanted) {
+  const auto first = TRY(find_other_tokens(train, inf, wanted));
+  if (!first) return std::nullopt;
+  auto table = TRY(other_tokens_table(empty_table(train, inf, options), *first, train.sequence_ids(),
+                                      train.positions(), corpus, options.slices));
   TRY(compare_bits(train, inf, wanted, table));
   return std::optional(std::move(table));
 }

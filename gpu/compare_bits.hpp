@@ -1,10 +1,13 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "gpu/backend/backend.h"
 #include "gpu/capture/capture.hpp"
+#include "gpu/capture/corpus.hpp"
 #include "gpu/drift.hpp"
 #include "gpu/table/measurement.hpp"
 #include "schema/error.hpp"
@@ -55,6 +58,24 @@ class BitComparison {
 [[nodiscard]] schema::Result<void> compare_bits(const Capture& train, const Capture& inf,
                                                 const std::vector<std::string>& wanted,
                                                 MeasurementTable& table);
+
+/// The first row of two captures whose target tokens differ.
+struct OtherTokens {
+  std::uint64_t row = 0;
+  std::int64_t train = 0, inf = 0;
+};
+/// That row if `wanted` contains "tokens" and there is one. Errors: not_comparable where rows, checkpoints or
+/// settings differ, too.
+[[nodiscard]] schema::Result<std::optional<OtherTokens>> find_other_tokens(
+    const Capture& train, const Capture& inf, const std::vector<std::string>& wanted);
+/// What stands for the figures of a row of such captures: NaN in all of them.
+[[nodiscard]] driftgate_row unknown_row();
+/// The table of such captures without the results of the bit comparison. `empty` has identities, parameters
+/// and thresholds; `sequences` and `positions` have an element for each row.
+[[nodiscard]] schema::Result<MeasurementTable> other_tokens_table(
+    MeasurementTable empty, const OtherTokens& first, std::span<const std::int64_t> sequences,
+    std::span<const std::int64_t> positions, const Corpus* corpus,
+    const std::optional<std::vector<SliceAttributes>>& slices);
 
 /// If `wanted` contains "tokens" and the two captures hold different target tokens for the same rows, returns
 /// a table that holds only the results of the bit comparison: every other figure has n = 0, and the deciding

@@ -237,6 +237,9 @@ def combined(clauses):
     blocking = {clause.verdict for clause in clauses if clause.open or clause.failed}
     return next((verdict for verdict in ("violated", "error", "inconclusive") if verdict in blocking), "pass")
 
+def member(value, name):  # of an object, or nothing
+    return value.get(name) if type(value) is dict else None
+
 def identity(name):  # what a name is told apart by: not by case, nor by characters that look alike
     same = name.translate(str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ01i", "abcdefghljklmnopqrstuvwxyzoll"))
     return re.sub("rn|vv", lambda two: {"rn": "m", "vv": "w"}[two[0]], same)
@@ -287,6 +290,9 @@ class Promotion:  # follows the entries about one promotion and derives each ver
         digests = subject.get("contract"), *map(body.get, ("inputs_digest", "report_digest", "evidence_digest"))
         self.named.update(digest for digest in digests if type(digest) is str)
         self.asked |= {{"promotion_requested": entry["actor"], "schedule_fired": body.get("owner", "")}.get(kind)}
+        if kind == "promotion_requested":  # and who set the recipe that parts of the request came from
+            recipe = member(member(body, "request"), "recipe")
+            self.asked |= {setter for setter in [member(recipe, "set_by")] if type(setter) is str}
         try:
             if kind == "promotion_requested":
                 self.request, self.state = entry, "queued"

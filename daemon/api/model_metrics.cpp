@@ -34,7 +34,8 @@ constexpr std::array<std::string_view, 5> kSkipped{"blackout", "running", "misfi
 constexpr std::array kOfOthers{schema::EvidenceKind::token_granted, schema::EvidenceKind::token_revoked,
                                schema::EvidenceKind::evidence_read, schema::EvidenceKind::evidence_redacted,
                                schema::EvidenceKind::key_rotated,   schema::EvidenceKind::epoch_changed,
-                               schema::EvidenceKind::schedule_set,  schema::EvidenceKind::schedule_deleted};
+                               schema::EvidenceKind::schedule_set,  schema::EvidenceKind::schedule_deleted,
+                               schema::EvidenceKind::recipe_set,    schema::EvidenceKind::recipe_deleted};
 constexpr std::array<std::string_view, 2> kArms{"incumbent", "candidate"};
 
 template <typename Map, typename Key>
@@ -108,6 +109,19 @@ void append_left_out(std::string& out, const pipeline::LiveSnapshot& live) {
                 static_cast<double>(clauses));
 }
 
+/// Of models whose promotion needs telemetry now. `seen_age_ms` is what the standings are old.
+void append_telemetry_ages(std::string& out, const std::vector<Line>& lines, std::int64_t seen_age_ms) {
+  Family age(
+      out, "driftgate_model_telemetry_age_seconds", "gauge",
+      "Age of the newest telemetry window of a model in shadow or canary; -1 without one since the start.");
+  for (const auto& line : lines) {
+    const auto& standing = line.model.standing;
+    const auto age_ms = standing.telemetry_age_ms + std::max<std::int64_t>(seen_age_ms, 0);
+    if (standing.watched)
+      age.add(line.label, standing.telemetry_age_ms < 0 ? -1.0 : static_cast<double>(age_ms) / 1'000);
+  }
+}
+
 void append_standings(std::string& out, const std::vector<Line>& lines,
                       const std::vector<std::string>& held) {
   Family share(out, "driftgate_model_candidate_share_ratio", "gauge",
@@ -173,8 +187,11 @@ void append_decisions(std::string& out, const std::vector<Line>& models) {
                 1);
 }
 
-std::uint64_t requests_of(const pipeline::ArmFigures& arm) {
-  return arm.ok + arm.failed + arm.excluded;
+/// Whether lines of the arm are written: from before its first request on, since a rate needs the zero. A
+/// candidate may come once a promotion holds the model.
+bool is_shown(const Line& line, std::size_t arm) {
+  const auto& seen = line.model.arms.at(arm);
+  return arm == 0 || !line.model.standing.state.empty() || seen.ok + seen.failed + seen.excluded > 0;
 }
 
 void append_requests(std::string& out, const std::vector<Line>& lines) {
@@ -183,7 +200,7 @@ void append_requests(std::string& out, const std::vector<Line>& lines) {
   for (const auto& line : lines) {
     for (std::size_t i = 0; i < kArms.size(); ++i) {
       const auto& arm = line.model.arms.at(i);
-      if (requests_of(arm) == 0) continue;
+      if (!is_shown(line, i)) continue;
       const auto add = [&](std::string_view outcome, std::uint64_t count) {
         requests.add(fmt::format("{},arm=\"{}\",outcome=\"{}\"", line.label, kArms.at(i), outcome),
                      static_cast<double>(count));
@@ -215,7 +232,7 @@ void append_histogram(std::string& out, const std::vector<Line>& lines, std::str
   for (const auto& line : lines) {
     for (std::size_t i = 0; i < kArms.size(); ++i) {
       const auto& arm = line.model.arms.at(i);
-      if (requests_of(arm) > 0)
+      if (is_shown(line, i))
         append_buckets(out, name, fmt::format("{},arm=\"{}\"", line.label, kArms.at(i)), arm.*member);
     }
   }
@@ -264,12 +281,22 @@ std::string event_metrics(const pipeline::ServiceFigures& figures) {
   return out;
 }
 
+std::string scrape_metrics(bool authenticated) {
+  std::string out;
+  append_single(
+      out, "driftgate_scrape_authenticated", "gauge",
+      "1 when this scrape has a token that may read about models; 0 without one or with a wrong one.",
+      authenticated ? 1 : 0);
+  return out;
+}
+
 std::string model_metrics(const pipeline::ServiceFigures& figures) {
   const auto lines = lines_of(figures.live);
   auto held = figures.held;
   std::ranges::sort(held);
   std::string out;
   append_standings(out, lines, held);
+  append_telemetry_ages(out, lines, figures.seen_age_ms);
   append_decisions(out, lines);
   append_requests(out, lines);
   append_histogram(out, lines, "driftgate_first_token_seconds",

@@ -55,6 +55,7 @@ constexpr std::string_view kSchemas = R"json({
   "url": {"type": "string"}, "kernel": {"type": "string"}, "max_requests_per_second": {"type": ["integer", "null"]},
   "key_file": {"type": ["string", "null"]}, "key_header": {"type": ["string", "null"]},
   "ca_file": {"type": ["string", "null"]},
+  "files_dir": {"type": "string", "description": "engines.files_dir, which key_file and ca_file are below"},
   "ca_digest": {"type": ["string", "null"], "description": "of the CA file when the engine was registered"}}},
 "ModelRequest": {"type": "object", "required": ["name", "engine", "reason"], "additionalProperties": false,
   "properties": {"name": {"type": "string"}, "engine": {"type": "string"}, "reason": {"type": "string"}}},
@@ -126,7 +127,7 @@ constexpr std::string_view kSchemas = R"json({
     "contract": {"type": "string", "description": "digest, or a name, which stands for its newest registration"},
     "captures": {"$ref": "#/components/schemas/RequestCaptures"},
     "recipe": {"description": "false: nothing is taken from the recipe; an object: nothing from another one than that of this digest",
-      "anyOf": [{"const": false}, {"type": "object", "required": ["digest"], "properties": {
+      "anyOf": [{"const": false}, {"type": "object", "required": ["digest"], "additionalProperties": false, "properties": {
         "digest": {"$ref": "#/components/schemas/Digest"}}}]},
     "fallback_engine": {"type": ["string", "null"], "description": "registered engine that serves the contract's fallback kernel with the candidate's checkpoint; needed when several do"},
     "accept_undecidable": {"type": ["boolean", "null"], "description": "start although an engine lacks an ability that a hard clause needs"},
@@ -136,18 +137,20 @@ constexpr std::string_view kSchemas = R"json({
   "slice": {"$ref": "#/components/schemas/StageCaptures"}}},
 "RecipeParts": {"type": "object", "additionalProperties": false, "properties": {
   "contract": {"type": ["string", "null"]}, "captures": {"$ref": "#/components/schemas/RequestCaptures"},
-  "fallback_engine": {"type": ["string", "null"]}, "accept_undecidable": {"type": ["boolean", "null"]}}},
+  "fallback_engine": {"type": ["string", "null"]}}},
 "RecipeRequest": {"type": "object", "additionalProperties": false, "minProperties": 1,
   "description": "parts of promotion requests: what a request of the model does not name comes from here",
   "properties": {"contract": {"type": ["string", "null"]}, "captures": {"$ref": "#/components/schemas/RequestCaptures"},
-    "fallback_engine": {"type": ["string", "null"]}, "accept_undecidable": {"type": ["boolean", "null"]},
+    "fallback_engine": {"type": ["string", "null"]},
     "kernels": {"type": ["object", "null"], "additionalProperties": {"$ref": "#/components/schemas/RecipeParts"},
       "description": "by the name of a kernel: what differs for candidates of it, a JSON Merge Patch over the other members"}}},
 "Recipe": {"type": "object", "required": ["model", "revision", "digest", "recipe", "set_by", "set_us"], "properties": {
   "model": {"type": "string"}, "revision": {"type": "integer"}, "digest": {"$ref": "#/components/schemas/Digest"},
   "recipe": {"$ref": "#/components/schemas/RecipeRequest"}, "set_by": {"type": "string"}, "set_us": {"type": "integer"},
   "warnings": {"type": "array", "items": {"type": "string"},
-    "description": "in the answer to a change: what promotions by it would lack now"}}},
+    "description": "in the answer to a change: what promotions by it would lack now, and schedules whose fire times would be refused"}}},
+"RecipeDeletion": {"type": "object", "required": ["warnings"], "properties": {
+  "warnings": {"type": "array", "items": {"type": "string"}, "description": "schedules whose fire times will be refused"}}},
 "Plan": {"type": "object", "description": "stages, clauses, windows, locks, needed samples, and the whole `request` with its `recipe`: revision, digest, and the pointers of the `parts` that came from it"},
 "Promotion": {"type": "object",
   "required": ["id", "model", "engine", "contract", "requester", "state", "stage", "traffic", "reason", "created_us",

@@ -127,12 +127,13 @@ Result<void> Application::Parts::start_pipeline() {
   std::vector<notify::Subscriber> subscribers;
   for (const auto& endpoint : webhook_settings(settings))
     subscribers.push_back({endpoint.name, endpoint.events});
-  schedules = pipeline::stored_schedules(
-      *store, now_us, [this](const std::string& actor, const pipeline::PromotionRequest& request) {
-        return pipeline->try_request(actor, request);
-      });
+  const auto try_request = [this](const std::string& actor, const pipeline::PromotionRequest& request) {
+    return pipeline->try_request(actor, request);
+  };
+  schedules = pipeline::stored_schedules(*store, now_us, try_request);
   recipes = pipeline::stored_recipes(
-      *store, now_us, [this](const std::string& document) { return pipeline->try_recipe(document); });
+      *store, now_us, [this](const std::string& document) { return pipeline->try_recipe(document); },
+      try_request);
   insight = pipeline::stored_insight(*store);
   pipeline = pipeline::Pipeline::create({.settings = pipeline_settings(settings, kVersion),
                                          .store = *store,
@@ -157,6 +158,7 @@ Result<void> Application::Parts::check_entries() {
 
 Result<void> Application::Parts::serve_api() {
   backups.emplace(*store, *heads, backup_dir_of(settings), log);
+  looks.emplace(data_dir_of(settings), backup_dir_of(settings));
   api = std::make_unique<api::Api>(api_context());
   auto options = TRY(server_options(settings));
   options.listener = TRY(inherited_api_socket());
@@ -187,14 +189,17 @@ void Application::Parts::stop() {
   log.info("stopping");
   ticker.reset();
   subscription.reset();
+  if (traces) traces->stop_soon();
   if (server) server->stop(kDrainTime);
+  // What asks other machines ends while the router is still kept and its lease renewed. The next daemon sends
+  // what comes into the outbox meanwhile.
+  traces.reset();
+  webhooks.reset();
+  sender.reset();
   keeper.reset();
   if (pipeline) pipeline->stop();
   pipeline.reset();
   record_check.reset();
-  webhooks.reset();
-  traces.reset();
-  sender.reset();
   runner.reset();
   driver.reset();
   if (heads) heads->stop();

@@ -26,7 +26,12 @@ api::Context Application::Parts::api_context() {
           .requests_per_second = requests_per_second,
           .burst = 2 * requests_per_second,
           .webhooks = webhooks.get(),
-          .backup = [this](const std::string& name) { return backups->make(name); },
+          .backup =
+              [this](const std::string& name) {
+                auto made = backups->make(name);
+                looks->backups.look_soon();
+                return made;
+              },
           .schedules = schedules.get(),
           .recipes = recipes.get(),
           .redact =
@@ -45,8 +50,7 @@ std::string Application::Parts::metrics() {
   const auto published = heads->published_size();
   const auto size = store->read([](store::Reader& reader) { return evidence::tree_size(reader); });
   return store_metrics(store->stats(), size.value_or(0), published) +
-         check_metrics(record_check->progress()) + router_metrics(keeper->figures()) +
-         disk_metrics(data_dir_of(settings), backup_dir_of(settings)) +
+         check_metrics(record_check->progress()) + router_metrics(keeper->figures()) + disk_metrics(*looks) +
          webhook_metrics(*store, webhook_settings(settings)) +
          trace_metrics(traces ? traces->figures() : notify::TraceFigures{});
 }

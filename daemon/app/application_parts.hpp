@@ -12,8 +12,9 @@
 #include "daemon/api/stored_ports.hpp"
 #include "daemon/app/application.hpp"
 #include "daemon/app/backups.hpp"
-#include "daemon/app/logging.hpp"
 #include "daemon/app/keeper/router_keeper.hpp"
+#include "daemon/app/logging.hpp"
+#include "daemon/app/metrics.hpp"
 #include "daemon/app/ticker.hpp"
 #include "daemon/base/clock.hpp"
 #include "daemon/evidence/log/log.hpp"
@@ -61,6 +62,7 @@ struct Application::Parts {
   std::unique_ptr<pipeline::Pipeline> pipeline;       ///< decides promotions; all that follows serves it
   std::unique_ptr<evidence::BackgroundCheck> record_check;  ///< compares the database with the signed log
   std::optional<Backups> backups;                           ///< made on request
+  std::optional<FolderLooks> looks;                         ///< at the disk, for metrics
   std::unique_ptr<api::Api> api;                            ///< the HTTP API over all of the above
   std::unique_ptr<net::Server> server;                      ///< its listener, from here on people are served
   std::atomic<net::Server*> streams{nullptr};               ///< the server, once a revocation may end streams

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +19,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMaxBackups = 10'000;  // that are looked at
+constexpr std::chrono::milliseconds kLookEvery{60'000};
+
+std::optional<DiskSpace> space_of(const fs::path& folder) {
+  std::error_code error;
+  const auto space = fs::space(folder, error);
+  if (error) return std::nullopt;
+  return DiskSpace{static_cast<double>(space.available), static_cast<double>(space.capacity)};
+}
 
 /// The time of the newest head in a backup, which is written last; 0 without a backup.
 double newest_backup_s(const fs::path& folder) {
@@ -35,19 +44,29 @@ double newest_backup_s(const fs::path& folder) {
 
 }  // namespace
 
-std::string disk_metrics(const fs::path& data_dir, const fs::path& backups) {
+FolderLooks::FolderLooks(const fs::path& data_dir, const fs::path& backup_dir)
+    : data(kLookEvery, [data_dir] { return space_of(data_dir); }),
+      backups(kLookEvery, [backup_dir] { return newest_backup_s(backup_dir); }) {}
+
+std::string disk_metrics(const FolderLooks& looks) {
+  constexpr std::string_view kAge = "driftgate_folder_look_age_seconds";
+  const auto data = looks.data.seen();
+  const auto backups = looks.backups.seen();
   std::string out;
-  std::error_code error;
-  const auto space = fs::space(data_dir, error);
-  if (!error) {
+  if (const auto space = data.value.value_or(std::nullopt)) {
     api::append_single(out, "driftgate_data_dir_free_bytes", "gauge",
-                       "Free bytes of the data folder's file system.", static_cast<double>(space.available));
+                       "Free bytes of the data folder's file system.", space->free_bytes);
     api::append_single(out, "driftgate_data_dir_size_bytes", "gauge", "Size of that file system.",
-                       static_cast<double>(space.capacity));
+                       space->size_bytes);
   }
-  api::append_single(out, "driftgate_backup_timestamp_seconds", "gauge",
-                     "When the newest backup in the backup folder was finished; 0 without one.",
-                     newest_backup_s(backups));
+  if (backups.value)
+    api::append_single(out, "driftgate_backup_timestamp_seconds", "gauge",
+                       "When the newest backup in the backup folder was finished; 0 without one.",
+                       *backups.value);
+  api::append_metric_head(out, kAge, "gauge",
+                          "Time since a look at the folder ended, of which there is one each minute.");
+  for (const auto& [folder, age_ms] : {std::pair{"data", data.age_ms}, {"backups", backups.age_ms}})
+    api::append_metric(out, kAge, api::label("folder", folder), static_cast<double>(age_ms) / 1'000);
   return out;
 }
 
@@ -147,6 +166,8 @@ std::string router_metrics(const RouterKeeper::Figures& figures) {
   api::append_single(out, "driftgate_router_retiring", "gauge",
                      "Routers that were handed over and still have requests, or telemetry to be read.",
                      static_cast<double>(figures.retiring));
+  api::append_single(out, "driftgate_router_up", "gauge",
+                     "0 from the loss of a router until the next one answers.", figures.up ? 1 : 0);
   const auto add = [&out](std::string_view name, std::string_view help, double value) {
     api::append_single(out, name, "counter", help, value);
   };
@@ -154,7 +175,7 @@ std::string router_metrics(const RouterKeeper::Figures& figures) {
       static_cast<double>(figures.broken_requests));
   add("driftgate_router_lost_windows_total", "Closed telemetry windows that went with routers.",
       static_cast<double>(figures.lost_windows));
-  add("driftgate_router_down_seconds_total", "Time without a router that serves.",
+  add("driftgate_router_down_seconds_total", "Time without a router that serves, with that which goes on.",
       static_cast<double>(figures.down_ms) / 1'000);
   return out;
 }

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/api/call.hpp"
+#include "daemon/app/background_look.hpp"
 #include "daemon/app/keeper/router_keeper.hpp"
 #include "daemon/evidence/verify/background_check.hpp"
 #include "daemon/notify/sender.hpp"
@@ -18,9 +20,19 @@ namespace driftgate::app {
 /// read.
 [[nodiscard]] std::string store_metrics(const store::Store::Stats& stats, std::uint64_t size,
                                         std::uint64_t published_size);
-/// Room on the data folder's file system, and when the newest backup below `backups` was finished.
-[[nodiscard]] std::string disk_metrics(const std::filesystem::path& data_dir,
-                                       const std::filesystem::path& backups);
+/// A folder's file system; nothing where it cannot be asked.
+struct DiskSpace {
+  double free_bytes = 0, size_bytes = 0;
+};
+/// Looks at folders that may be on mounts which hang: scrapes never wait for them.
+struct FolderLooks {
+  BackgroundLook<std::optional<DiskSpace>> data;  ///< the data folder
+  BackgroundLook<double> backups;                 ///< when the newest one was finished; 0 without one
+
+  FolderLooks(const std::filesystem::path& data_dir, const std::filesystem::path& backup_dir);
+};
+/// Room on the data folder's file system, when the newest backup was finished, and how old the looks are.
+[[nodiscard]] std::string disk_metrics(const FolderLooks& looks);
 /// What has become of traces; zeros where none are sent.
 [[nodiscard]] std::string trace_metrics(const notify::TraceFigures& figures);
 /// Messages that wait, and whether the endpoint is disabled, for each of these webhooks.

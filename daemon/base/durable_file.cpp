@@ -20,9 +20,22 @@ namespace {
 
 enum class Sync : bool { no, yes };
 
+/// A file that this call has made: one that was there already may be somebody else's, who could read what is
+/// written into it.
+Result<UniqueFd> make_file(const std::string& path, mode_t mode) {
+  constexpr int kAttempts = 16;  // another writer of the same file may make one in between
+  for (int i = 0; i < kAttempts; ++i) {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) return file_failure("create", path);
+    UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+    if (file) return file;
+    if (errno != EEXIST) return file_failure("create", path);
+  }
+  return schema::fail(ErrorCode::io,
+                      fmt::format("cannot create {}: somebody else makes it again and again", path));
+}
+
 Result<void> write_temporary(const std::string& path, std::string_view bytes, mode_t mode, Sync sync) {
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
-  if (!file) return file_failure("create", path);
+  UniqueFd file = TRY(make_file(path, mode));
   if (::fchmod(file.get(), mode) != 0) return file_failure("set the mode of", path);
   if (!write_all(file.get(), bytes)) return file_failure("write", path);
   if (sync == Sync::yes && ::fsync(file.get()) != 0) return file_failure("sync", path);

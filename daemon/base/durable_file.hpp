@@ -13,9 +13,9 @@ namespace driftgate::base {
 enum class IfPresent : std::uint8_t { replace, refuse };
 
 /// Writes a whole file so that after a crash it is there with all its bytes or not at all: temporary file
-/// beside it (`path`.tmp), fsync, rename (or link, which refuses an existing file with `already_exists`),
-/// fsync of the folder. The file has exactly the mode given, whatever the umask. `io` or `storage_full` with
-/// the path.
+/// beside it (`path`.tmp, made anew), fsync, rename (or link, which refuses an existing file with
+/// `already_exists`), fsync of the folder. The file has exactly the mode given, whatever the umask. `io` or
+/// `storage_full` with the path.
 [[nodiscard]] schema::Result<void> write_file_durably(const std::filesystem::path& path,
                                                       std::string_view bytes, mode_t mode,
                                                       IfPresent if_present = IfPresent::replace);

@@ -6,6 +6,28 @@
 #include "daemon/cli/command_table.hpp"
 
 namespace driftgate::cli {
+namespace {
+
+/// The headings of the help, which lists them in the order in which the first command of each was added.
+const std::pair<const char*, std::vector<const char*>> kGroups[] = {
+    {"Set up", {"init", "dev", "doctor", "apply", "recipe"}},
+    {"Promote",
+     {"promote", "status", "watch", "approve", "explain", "what-if", "waive", "abort", "rollback", "pause",
+      "resume", "redact", "schedule", "jobs"}},
+    {"Measure, and write contracts", {"drift", "capture", "contract"}},
+    {"What a daemon knows", {"kernel", "engine", "model", "block", "webhook"}},
+    {"Record and keys", {"evidence", "audit", "backup", "restore", "key", "token"}},
+    {"The daemon and its parts",
+     {"serve", "router", "worker", "router-stop", "drain", "haproxy", "settings", "openapi", "commands",
+      "version"}},
+};
+
+void list_in_groups(CLI::App& app) {
+  for (const auto& [title, commands] : kGroups)
+    for (const char* const name : commands) app.get_subcommand(name)->group(title);
+}
+
+}  // namespace
 
 CommandLine::CommandLine(const Hooks& hooks) : hooks_(hooks) {
   app_.description("May this checkpoint, served by this inference kernel, replace what is served now?");
@@ -13,18 +35,18 @@ CommandLine::CommandLine(const Hooks& hooks) : hooks_(hooks) {
   app_.footer(
       "Exit codes: 0 pass or succeeded, 1 violated or rejected, 3 inconclusive or expired, 4 error,\n"
       "5 aborted or superseded, 64 usage, 69 daemon unreachable, 74 I/O, 77 not permitted.");
-  add_daemon_commands();
-  add_offline_commands();
-  add_registry_commands();
-  add_model_commands();
+  add_setup();
+  add_recipes_and_apply();
   add_promote();
   add_following_commands();
   add_interventions();
+  add_schedules();
   add_job_commands(
       group("jobs", "Jobs of promotions, here or on a cluster"), job_, connection_,
       [this](auto& jobs, auto name, auto text, Action run) { return client(jobs, name, text, {}, run); });
-  add_recipes_and_apply();
-  add_schedules();
+  add_offline_commands();
+  add_registry_commands();
+  add_model_commands();
   add_evidence();
   audit_ =
       &group("audit", "Query the log: what served, on what evidence, and whether the record is complete");
@@ -32,8 +54,10 @@ CommandLine::CommandLine(const Hooks& hooks) : hooks_(hooks) {
   add_audit_bundles();
   add_backups();
   add_keys();
+  add_key_copy();
   add_tokens();
-  add_setup();
+  add_daemon_commands();
+  list_in_groups(app_);
 }
 
 int CommandLine::run(int argc, const char* const* argv) {
@@ -160,7 +184,7 @@ void CommandLine::add_following_commands() {
   status_sub->add_option("subject", subject_, "Model or promotion (pr-…)");
   add_plain_option(*status_sub, connection_);
   CLI::App* watch_sub = client(app_, "watch", "Follow a promotion and exit with its outcome",
-                               {{"subject", subject_, "Promotion (pr-…), or model for its newest one"}},
+                               {{"subject", subject_, "Promotion (pr-…), or model for its current one"}},
                                [this] { return watch(connection_, subject_); });
   add_plain_option(*watch_sub, connection_);
   add_until_option(*watch_sub, connection_);
@@ -169,14 +193,17 @@ void CommandLine::add_following_commands() {
 void CommandLine::add_interventions() {
   CLI::App* approval =
       client(app_, "approve", "Approve the step that waits for approval",
-             {{"promotion", subject_, "Promotion (pr-…), or model for its newest one"}, reason(reason_)},
-             [this] { return approve(connection_, subject_, evidence_digest_, reason_); });
-  approval->add_option(
-      "--evidence", evidence_digest_,
-      "Digest of the evidence that you read; if not given, the promotion is printed and what "
-      "is printed is approved");
+             {{"promotion", approve_.promotion, "Promotion (pr-…), or model for the one that waits"},
+              reason(approve_.reason)},
+             [this] { return approve(connection_, approve_); });
+  auto* evidence = approval->add_option("--evidence", approve_.evidence_digest,
+                                        "Digest of the evidence that you read; if not given, the promotion "
+                                        "is printed and, on a terminal, you are "
+                                        "asked; a model's name needs this option elsewhere");
+  approval->add_flag("--yes", approve_.yes, "Approve what is printed without being asked")
+      ->excludes(evidence);
   client(app_, "explain", "Explain the state of a promotion and what would change it",
-         {{"promotion", subject_, "Promotion (pr-…), or model for its newest one"}},
+         {{"promotion", subject_, "Promotion (pr-…), or model for its current one"}},
          [this] { return explain(connection_, subject_); });
   client(app_, "what-if", "Decide stored evidence again under another contract",
          {{"--promotion", subject_, "Promotion (pr-…)"},

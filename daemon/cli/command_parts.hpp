@@ -119,6 +119,7 @@ class CommandLine {
   void add_keys();
   void add_tokens();
   void add_setup();
+  void add_key_copy();
 
   const Hooks& hooks_;
   CLI::App app_{"driftgate", "driftgate"};
@@ -144,7 +145,8 @@ class CommandLine {
   ApplyArgs apply_;
   TokenArgs token_;
   JobsArgs job_;
-  std::string subject_, reason_, evidence_digest_, seq_;
+  ApproveArgs approve_;
+  std::string subject_, reason_, seq_;
   CLI::App* contract_ = nullptr;
   CLI::App* audit_ = nullptr;
   OfflineArgs offline_;

@@ -70,13 +70,17 @@ int status(const ConnectionArgs& connection, const std::string& subject);
 int explain(const ConnectionArgs& connection, const std::string& subject);
 /// The stored evidence of a promotion decided again under the contract of a file. Exits with the verdict.
 int what_if(const ConnectionArgs& connection, const std::string& promotion, const std::string& contract);
-/// Follows a promotion (or the newest of a model) to its end and exits with its outcome: on a terminal by a screen
-/// that is drawn again in place, else by a line for each event.
+/// Follows a promotion (or the one that has a model now, else its newest) to its end and exits with its
+/// outcome: on a terminal by a screen that is drawn again in place, else by a line for each event.
 int watch(const ConnectionArgs& connection, const std::string& subject);
 
-/// Without a digest, prints the promotion and approves what it printed.
-int approve(const ConnectionArgs& connection, const std::string& promotion,
-            const std::string& evidence_digest, const std::string& reason);
+/// Without a digest, prints the promotion and approves what it printed: on a terminal after a question;
+/// elsewhere with `yes`, or when `promotion` is no model's name.
+struct ApproveArgs {
+  std::string promotion, evidence_digest, reason;
+  bool yes = false;
+};
+int approve(const ConnectionArgs& connection, const ApproveArgs& args);
 struct WaiveArgs {
   std::string promotion, clause, evidence_digest, reason;
 };

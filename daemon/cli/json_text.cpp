@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "daemon/cli/output.hpp"
 #include "schema/json.hpp"
 #include "schema/utf8.hpp"
@@ -147,6 +149,21 @@ std::string canary_waits_text(const json& promotion) {
   return out;
 }
 
+std::string recipe_line(const json& promotion) {
+  const json use = member_of(member_of(promotion, "request"), "recipe");
+  if (!use.is_object()) return {};
+  std::string parts;
+  for (const json& part : member_of(use, "parts")) {
+    std::string path = plain_text(part);
+    if (path.starts_with('/')) path.erase(0, 1);
+    std::ranges::replace(path, '/', '.');
+    parts += (parts.empty() ? "" : ", ") + path;
+  }
+  const std::string setter = text_of(use, "set_by");
+  return fmt::format("revision {}{}: {}", text_of(use, "revision"), setter.empty() ? "" : " by " + setter,
+                     parts);
+}
+
 std::string promotion_text(const json& promotion) {
   std::string out = fmt::format("{}  {}  {}\n", text_of(promotion, "id"), text_of(promotion, "model"),
                                 progress_line(promotion));
@@ -157,6 +174,9 @@ std::string promotion_text(const json& promotion) {
   const std::string contract_name = text_of(promotion, "contract_name");
   line("contract", (contract_name.empty() ? "" : contract_name + " ") + text_of(promotion, "contract"));
   line("requester", text_of(promotion, "requester"));
+  line("recipe", recipe_line(promotion));
+  if (is_true(member_of(promotion, "request"), "accept_undecidable"))
+    line("accepts", "that a hard clause cannot be decided for lack of an engine's ability");
   line("traffic", text_of(promotion, "traffic"));
   line("reason", text_of(promotion, "reason"));
   const json* stages = base::member(promotion, "stages");

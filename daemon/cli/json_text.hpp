@@ -32,6 +32,9 @@ namespace driftgate::cli {
 [[nodiscard]] bool is_reached(const nlohmann::json& promotion, std::string_view until);
 /// A line for each reason why a running canary's share stands; empty when there is none.
 [[nodiscard]] std::string canary_waits_text(const nlohmann::json& promotion);
+/// "revision 3 by rita: contract, captures.numeric.inf": what a promotion took from its model's recipe, or
+/// "".
+[[nodiscard]] std::string recipe_line(const nlohmann::json& promotion);
 /// Several lines: the promotion, its stages, what it waits for.
 [[nodiscard]] std::string promotion_text(const nlohmann::json& promotion);
 

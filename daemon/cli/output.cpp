@@ -3,9 +3,12 @@
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <iostream>
 
 namespace driftgate::cli {
 namespace {
@@ -64,6 +67,18 @@ void print(std::string_view text) {
 
 void print_line(std::string_view text) {
   print(std::string(text) + "\n");
+}
+
+bool is_conversation() {
+  return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+}
+
+bool confirmed(std::string_view question) {
+  fmt::print(stderr, "{}", question);
+  std::fflush(stderr);
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
 }
 
 }  // namespace driftgate::cli

@@ -20,4 +20,9 @@ namespace driftgate::cli {
 void print(std::string_view text);       ///< to standard output
 void print_line(std::string_view text);  ///< with a newline, flushed
 
+/// Whether a person can be asked: standard input and output are a terminal.
+[[nodiscard]] bool is_conversation();
+/// Asks on standard error and reads a line of standard input: whether it is "y" or "yes".
+[[nodiscard]] bool confirmed(std::string_view question);
+
 }  // namespace driftgate::cli

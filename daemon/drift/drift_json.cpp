@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "daemon/drift/drift_report.hpp"
 #include "stages/bounds/bounds_json.hpp"
@@ -117,6 +118,11 @@ Json bounds_json(const DriftReport& report) {
 }
 
 Json worst_json(const gpu::MeasurementTable& table) {
+  std::unordered_map<std::int64_t, const gpu::SequenceInfo*> infos;
+  for (const gpu::WorstRow& row : table.worst_rows) infos.emplace(row.sequence, nullptr);
+  for (const gpu::SequenceInfo& info : table.infos) {
+    if (const auto found = infos.find(info.sequence); found != infos.end()) found->second = &info;
+  }
   Json out = Json::array();
   for (const gpu::WorstRow& row : table.worst_rows) {
     Json values = Json::object();
@@ -125,8 +131,7 @@ Json worst_json(const gpu::MeasurementTable& table) {
     }
     Json entry = {{"row", row.row}, {"sequence", row.sequence}, {"position", row.position}};
     if (table.has_tokens) entry["token"] = row.token;
-    const auto info = std::ranges::find(table.infos, row.sequence, &gpu::SequenceInfo::sequence);
-    if (info != table.infos.end()) {
+    if (const gpu::SequenceInfo* info = infos.find(row.sequence)->second; info != nullptr) {
       if (!info->id.empty()) entry["id"] = info->id;
       if (!info->slices.empty()) entry["slices"] = info->slices;
     }

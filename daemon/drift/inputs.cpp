@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "daemon/drift/contract_file.hpp"
 #include "gpu/capture/capture_digest.hpp"
 #include "stages/clauses/exact_test.hpp"
@@ -18,6 +20,7 @@ namespace {
 struct FloorSetup {
   const gpu::Corpus* corpus = nullptr;
   bool digests = false;
+  std::string device;  ///< of captures in its memory
   gpu::MeasureOptions options;
 };
 
@@ -40,7 +43,8 @@ Result<void> check_count(std::size_t given, stages::FloorSide side, const gpu::C
 
 Result<std::optional<gpu::MeasurementTable>> measure_floor(const std::vector<const gpu::Capture*>& captures,
                                                            stages::FloorSide side, const gpu::Capture& own,
-                                                           const FloorSetup& setup) {
+                                                           const FloorSetup& setup,
+                                                           const gpu::Progress& progress) {
   if (captures.empty()) return std::nullopt;
   const std::string name = name_of(side);
   TRY(check_count(captures.size(), side, own));
@@ -54,7 +58,9 @@ Result<std::optional<gpu::MeasurementTable>> measure_floor(const std::vector<con
                     name, a.name()));
   }
   TRY(stages::check_floor_identity(a.identity(), b.identity(), own.identity(), name));
-  auto table = gpu::measure(a, b, setup.corpus, setup.options);
+  gpu::MeasureOptions options = setup.options;
+  if (a.on_device() || b.on_device()) options.device = setup.device;
+  auto table = gpu::measure(a, b, setup.corpus, options, progress);
   if (!table) return schema::wrap(table.error(), name);
   if (setup.digests) {
     if (auto ok = add_digests(*table, a, b); !ok) return schema::wrap(ok.error(), name);
@@ -113,13 +119,24 @@ std::vector<std::string> bits_for(const schema::Contract* contract) {
 }
 
 Result<MeasuredFloors> measure_floors(const Compared& compared, const FloorCaptures& floors,
-                                      std::uint32_t threads, bool digests) {
-  FloorSetup setup{compared.corpus, digests, options_for(compared.contract, compared.corpus)};
+                                      const FloorOptions& how) {
+  FloorSetup setup{compared.corpus, how.digests, how.device, options_for(compared.contract, compared.corpus)};
   if (compared.contract != nullptr) setup.options.thresholds = stages::floor_thresholds(*compared.contract);
-  setup.options.threads = threads;
+  setup.options.threads = how.threads;
   setup.options.top_rows = 0;
-  auto of_train = TRY(measure_floor(floors.train, stages::FloorSide::train, compared.train, setup));
-  auto of_inf = TRY(measure_floor(floors.inf, stages::FloorSide::inf, compared.inf, setup));
+  const std::uint64_t of_first = floors.train.empty() ? 0 : compared.train.rows();
+  const std::uint64_t all = of_first + (floors.inf.empty() ? 0 : compared.inf.rows());
+  const auto behind = [&](std::uint64_t before) {
+    gpu::Progress out;
+    if (how.progress)
+      out = [&how, before, all](std::uint64_t done, std::uint64_t) {
+        how.progress(std::min(before + done, all), all);
+      };
+    return out;
+  };
+  auto of_train =
+      TRY(measure_floor(floors.train, stages::FloorSide::train, compared.train, setup, behind(0)));
+  auto of_inf = TRY(measure_floor(floors.inf, stages::FloorSide::inf, compared.inf, setup, behind(of_first)));
   return MeasuredFloors{std::move(of_train), std::move(of_inf)};
 }
 
@@ -146,8 +163,8 @@ Result<Inputs> open_inputs(const InputArgs& args, const gpu::fused::HeadSource& 
   Inputs inputs{std::move(train), std::move(inf), std::move(corpus), std::move(contract), {}};
   const auto of_train = TRY(open_floor(args.floors.train, stages::FloorSide::train, train, heads));
   const auto of_inf = TRY(open_floor(args.floors.inf, stages::FloorSide::inf, inf, heads));
-  auto floors =
-      TRY(measure_floors(inputs.compared(), {pointers_to(of_train), pointers_to(of_inf)}, 0, floor_digests));
+  auto floors = TRY(measure_floors(inputs.compared(), {pointers_to(of_train), pointers_to(of_inf)},
+                                   {.digests = floor_digests}));
   inputs.floors = std::move(floors);
   return inputs;
 }

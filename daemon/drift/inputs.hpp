@@ -69,13 +69,20 @@ struct FloorCaptures {
   std::vector<const gpu::Capture*> train, inf;
 };
 
-/// Measures the floors, on the CPU, with everything that the clauses of the contract need. With `digests` the
-/// tables name the digests of their captures. Errors: `invalid_argument` for more than two captures of a
-/// floor or twice the same one; `not_comparable` for another kernel, checkpoint or corpus; and those of
-/// gpu::measure.
+/// How floors are measured.
+struct FloorOptions {
+  std::uint32_t threads = 0;    ///< 0 = one for each processor
+  bool digests = false;         ///< the tables name the digests of their captures
+  std::string device = "cpu";   ///< for captures in its memory; others are measured on the CPU
+  gpu::Progress progress = {};  ///< of the rows of all floors
+};
+
+/// Measures the floors with everything that the clauses of the contract need. Errors: `invalid_argument` for
+/// more than two captures of a floor or twice the same one; `not_comparable` for another kernel, checkpoint
+/// or corpus; and those of gpu::measure.
 [[nodiscard]] schema::Result<MeasuredFloors> measure_floors(const Compared& compared,
                                                             const FloorCaptures& floors,
-                                                            std::uint32_t threads = 0, bool digests = false);
+                                                            const FloorOptions& how = {});
 
 struct Inputs {
   gpu::Capture train, inf;

@@ -125,9 +125,14 @@ Result<void> add_batch(dg_accumulator& to, Batch& batch) {
         ErrorCode::not_comparable,
         "the batch does not match the ones before it: positions, tokens and the kind of rows are "
         "given in all batches or in none");
+  if (batch.kind.partial && to.options.keep_rows)
+    return schema::fail(ErrorCode::unsupported,
+                        "keep_rows needs whole distributions: lists of tokens and log-probabilities have "
+                        "bounds of figures only");
   for (const auto& [sequence, next] : batch.next_position) to.next_position.try_emplace(sequence, 0);
   if (batch.kind.partial) {
-    TRY(gpu::check_comparable(train, inf));
+    const auto other = TRY(gpu::find_other_tokens(train, inf, drift::bits_for(to.contract.get())));
+    if (!other) TRY(gpu::check_comparable(train, inf));
     TRY(to.train_lists.check(batch.train.rows));
     TRY(to.inf_lists.check(batch.inf.rows));
     keep(to, batch);
@@ -157,14 +162,11 @@ Result<std::unique_ptr<dg_result>> finish(const dg_accumulator& of) {
   if (of.kind->partial) {
     const auto train = TRY(gpu::Capture::of_memory(of.train_lists.view(kTrainRows)));
     const auto inf = TRY(gpu::Capture::of_memory(of.inf_lists.view(kInfRows)));
-    gpu::RowSink none;
-    if (of.options.keep_rows)
-      none = [](std::uint64_t, std::span<const driftgate_row>) { return Result<void>{}; };
     auto table = TRY(gpu::measure_with_bits(train, inf, of.corpus.get(), options,
-                                            drift::bits_for(of.contract.get()), {}, none));
+                                            drift::bits_for(of.contract.get()), of.options.progress));
     result->table = std::move(table);
   } else {
-    auto table = TRY(of.whole.table(of.corpus.get(), options.slices));
+    auto table = TRY(of.whole.table(of.corpus.get(), options.slices, of.options.progress));
     result->table = std::move(table);
     if (of.options.keep_rows) append_figures(of.whole.figures(), result->figures.emplace());
   }

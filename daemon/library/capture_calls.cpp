@@ -37,6 +37,16 @@ Result<std::shared_ptr<const gpu::fused::LmHead>> make_head(const dg_head_option
   return gpu::fused::LmHead::of_memory(std::move(file));
 }
 
+/// The caller may free the bias when the head is made.
+Result<void> keep_bias(dg_head& head) {
+  if (head.given.bias == nullptr) return {};
+  const gpu::DType dtype = TRY(dtype_of(head.given.bias_dtype, "bias"));
+  const auto* const first = static_cast<const std::byte*>(head.given.bias);
+  head.bias.assign(first, first + head.given.rows * gpu::size_bytes(dtype));
+  head.given.bias = head.bias.data();
+  return {};
+}
+
 Result<gpu::fused::HeadSource> head_source(const dg_open_options* given) {
   const dg_open_options options = TRY(read_optional(given, "the options"));
   gpu::fused::HeadSource out;
@@ -52,10 +62,11 @@ Result<gpu::fused::HeadSource> head_source(const dg_open_options* given) {
 }
 
 Result<void> describe(const gpu::Capture& capture, dg_capture_info& info) {
-  TRY(check_struct(&info, sizeof(info), "info"));
-  if (info.struct_size < sizeof(info))
-    return schema::fail(ErrorCode::invalid_argument,
-                        "struct_size of info is smaller than the struct of version 1");
+  // What is behind the members of this version is only written, by later ones: it may be anything.
+  if (info.struct_size < sizeof(info) || info.struct_size > kMaxStructBytes)
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format("struct_size of info is {}: set it to sizeof of the struct", info.struct_size));
   info.mode = static_cast<std::uint32_t>(capture.mode());
   info.rows = capture.rows();
   info.vocabulary = capture.vocabulary();
@@ -172,7 +183,9 @@ dg_status dg_head_from_memory(const dg_head_options* options, dg_head** out, dg_
     TRY(needed(out, "out"));
     const dg_head_options given = TRY(read_struct(options, "the options"));
     auto head = TRY(make_head(given));
-    *out = new dg_head{std::move(head), given};
+    auto made = std::make_unique<dg_head>(std::move(head), given);
+    TRY(keep_bias(*made));
+    *out = made.release();
     return {};
   });
 }

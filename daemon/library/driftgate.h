@@ -206,7 +206,8 @@ typedef struct dg_capture_info {
   uint32_t reserved;
   dg_identity identity;
 } dg_capture_info;
-/** Fills in `info`, whose struct_size and identity.struct_size are set by the caller. */
+/** Fills in `info`, whose struct_size is set by the caller; the rest of it may be anything. The identity gets the size
+ *  that this library knows. */
 DG_API dg_status dg_capture_get_info(const dg_capture* capture, dg_capture_info* info, dg_error* error);
 
 /** Columns of a capture. */
@@ -264,9 +265,10 @@ DG_API void dg_contract_close(dg_contract* contract);
 
 typedef struct dg_result dg_result;
 
-/** Called between batches of rows by the thread that called, with the rows that are done and all rows. What it returns
- *  ends the call with DG_CANCELLED if it is not 0. It must not call the library with the same accumulator, nor throw
- *  or jump out. */
+/** Called between batches of rows by the thread that called, with the rows that are done and all rows; in dg_measure,
+ *  those of the floors, which come first, count as well. After the last row, while the contract is decided, it is not
+ *  called. What it returns ends the call with DG_CANCELLED if it is not 0. It must not call the library with the same
+ *  accumulator, nor throw or jump out. */
 typedef int (*dg_progress)(void* user, uint64_t done, uint64_t total);
 
 /** Which figures of a row: all; or those that one reading of the row yields (`--metrics core`). */
@@ -282,7 +284,7 @@ typedef struct dg_options {
   uint32_t top_k;       /**< of topk_overlap, 1 to 1024; 0: the contract's, or 10 */
   uint32_t top_rows;    /**< worst rows to report, at most 10000; 0: 20; DG_NO_TOP_ROWS: none */
   uint32_t keep_rows;   /**< 1: keep every row's figures for dg_result_column, 144 bytes a row. Full logits and hidden
-                             states only: DG_UNSUPPORTED otherwise */
+                             states only: DG_UNSUPPORTED otherwise. NaN where a clause on tokens finds others */
   dg_progress progress; /**< or NULL */
   void* user;           /**< for progress */
 } dg_options;
@@ -356,7 +358,8 @@ typedef struct dg_accumulator_options {
   const dg_identity* inf;      /**< of all rows; may be NULL */
   const dg_corpus* corpus;     /**< or NULL; must hold every sequence that is added */
   const dg_contract* contract; /**< or NULL */
-  const dg_options* options;   /**< or NULL; its progress is called in dg_accumulator_add, for the batch */
+  const dg_options* options;   /**< or NULL; its progress is called in dg_accumulator_add, for the batch, and in
+                                    dg_accumulator_finish, for all rows */
   uint64_t max_rows;           /**< DG_LIMIT_EXCEEDED beyond; 0: 16777216 */
 } dg_accumulator_options;
 
@@ -390,12 +393,14 @@ typedef struct dg_writer_options {
 } dg_writer_options;
 
 /** Begins a capture in the folder `path`, which is made if it does not exist. Rows become safetensors files
- *  part-000000.safetensors, ..., each of which is there whole or not at all. Errors: DG_ALREADY_EXISTS if the folder has
- *  safetensors files, DG_IO, DG_STORAGE_FULL. */
+ *  part-000000.safetensors, ..., each of which is there whole or not at all. A folder has one writer at a time: several
+ *  processes write to a folder each. Errors: DG_ALREADY_EXISTS if the folder has safetensors files, a head.tensors or
+ *  what a writer left unfinished (*.partial), or another writer has not been closed; DG_IO, DG_STORAGE_FULL. */
 DG_API dg_status dg_writer_create(dg_text path, const dg_writer_options* options, dg_writer** out, dg_error* error);
 /** Appends rows, which may be used for something else after the call. All calls give the same matrices, dtypes and
- *  columns. The head of hidden states is written once, to head.tensors. After an error other than
- *  DG_INVALID_ARGUMENT and DG_INVALID_CAPTURE the writer can only be closed. */
+ *  columns. The head of hidden states is written once, to head.tensors. No file is replaced:
+ *  DG_ALREADY_EXISTS where another writer made it, which dg_writer_create does not see on some network file systems.
+ *  After an error other than DG_INVALID_ARGUMENT and DG_INVALID_CAPTURE the writer can only be closed. */
 DG_API dg_status dg_writer_append(dg_writer* writer, const dg_rows* rows, dg_error* error);
 /** Writes what is left. Then `path` is a capture that dg_capture_open and `driftgate drift` read. Errors: DG_CONFLICT
  *  if there is no row or it was finished before; DG_IO, DG_STORAGE_FULL. */

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -98,7 +100,21 @@ Result<std::unique_ptr<dg_result>> measure(const dg_inputs& inputs, const Option
   const schema::Contract* contract = inputs.contract == nullptr ? nullptr : inputs.contract->contract.get();
   auto result = std::make_unique<dg_result>();
   const drift::FloorCaptures floors{floor_of(inputs.floor_train), floor_of(inputs.floor_inf)};
-  auto measured = TRY(drift::measure_floors({train, inf, corpus, contract}, floors, options.args.threads));
+  // Floors have the rows of the drift: all of them count, those of the floors first.
+  const std::uint64_t of_floors =
+      train.rows() * ((floors.train.empty() ? 0 : 1) + (floors.inf.empty() ? 0 : 1));
+  const std::uint64_t all = of_floors + train.rows();
+  const auto behind = [&](std::uint64_t before) {
+    gpu::Progress out;
+    if (options.progress)
+      out = [&options, before, all](std::uint64_t done, std::uint64_t) {
+        options.progress(std::min(before + done, all), all);
+      };
+    return out;
+  };
+  auto measured = TRY(drift::measure_floors(
+      {train, inf, corpus, contract}, floors,
+      {.threads = options.args.threads, .device = options.device, .progress = behind(0)}));
   result->floors = std::move(measured);
   gpu::RowSink sink;
   if (options.keep_rows) {
@@ -109,8 +125,12 @@ Result<std::unique_ptr<dg_result>> measure(const dg_inputs& inputs, const Option
     };
   }
   auto table = TRY(gpu::measure_with_bits(train, inf, corpus, options.for_terms(contract, corpus),
-                                          drift::bits_for(contract), options.progress, sink));
+                                          drift::bits_for(contract), behind(of_floors), sink));
   result->table = std::move(table);
+  // Captures with other tokens are not measured, and the table has NaN in their rows.
+  if (result->figures && result->figures->empty())
+    result->figures->assign(static_cast<std::size_t>(train.rows()) * gpu::kRowMetricCount,
+                            std::numeric_limits<double>::quiet_NaN());
   make_report(*result, options, {contract, train.has_tokens(), gpu::is_partial(train.mode())});
   return result;
 }

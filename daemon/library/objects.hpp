@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,7 +24,8 @@ struct dg_capture {
 
 struct dg_head {
   std::shared_ptr<const driftgate::gpu::fused::LmHead> head;
-  dg_head_options given{};  ///< for writing it
+  dg_head_options given{};        ///< for writing it
+  std::vector<std::byte> bias{};  ///< what `given` refers to; the weight stays in the caller's memory
 };
 
 struct dg_corpus {

@@ -1,5 +1,9 @@
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -21,6 +25,31 @@ namespace {
 constexpr std::uint64_t kDefaultPartBytes = std::uint64_t{256} << 20;
 constexpr const char* kHeadFile = "head.tensors";  // not *.safetensors, which would be taken for a part
 
+/// Keeps other writers off a folder, in this process and in others, until it goes or the process ends. Where
+/// a file system has no such locks, other writers are found by their files, which none of them replaces.
+class FolderClaim {
+ public:
+  FolderClaim() = default;
+  FolderClaim(const FolderClaim&) = delete;
+  FolderClaim& operator=(const FolderClaim&) = delete;
+  ~FolderClaim() {
+    if (folder_ < 0) return;
+    ::flock(folder_, LOCK_UN);  // by closing alone, a child process would keep it
+    ::close(folder_);
+  }
+  Result<void> take(const std::filesystem::path& folder) {
+    folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_ < 0 || ::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return {};
+    ::close(std::exchange(folder_, -1));
+    return schema::fail(
+        ErrorCode::already_exists,
+        folder.string() + " is being written by another writer: each needs a folder of its own");
+  }
+
+ private:
+  int folder_ = -1;
+};
+
 }  // namespace
 
 struct dg_writer {
@@ -32,17 +61,25 @@ struct dg_writer {
   std::shared_ptr<const gpu::fused::LmHead> head{};  ///< that was written
   Metadata head_metadata{};                          ///< of the parts, where the rows are hidden states
   bool finished = false, broken = false;
+  FolderClaim claim{};
 };
 
 namespace {
 
-/// Makes the folder and sees to it that it has no capture yet.
-Result<void> begin_folder(const std::filesystem::path& folder) {
+bool is_of_capture(const std::filesystem::path& name) {
+  if (name.extension() == ".partial") return is_of_capture(name.stem());
+  return name.extension() == ".safetensors" || name == kHeadFile;
+}
+
+/// Makes the folder, claims it and sees to it that it has no capture yet.
+Result<void> begin_folder(dg_writer& writer) {
+  const std::filesystem::path& folder = writer.folder;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
+  if (!error) TRY(writer.claim.take(folder));
   auto it = std::filesystem::directory_iterator(folder, error);
   for (; !error && it != std::filesystem::end(it); it.increment(error)) {
-    if (it->path().extension() == ".safetensors")
+    if (is_of_capture(it->path().filename()))
       return schema::fail(ErrorCode::already_exists,
                           folder.string() + " has the file " + it->path().filename().string() +
                               " already: a capture is written to a folder without one");
@@ -75,7 +112,8 @@ Result<void> write_head(dg_writer& to, const dg_head& head) {
   if (given.scale != 0) to.head_metadata["lm_head.scale"] = fmt::format("{}", given.scale);
   if (given.soft_cap != 0) to.head_metadata["lm_head.soft_cap"] = fmt::format("{}", given.soft_cap);
   if (given.vocabulary != 0) to.head_metadata["lm_head.vocabulary"] = std::to_string(given.vocabulary);
-  auto file = TRY(gpu::SafetensorsWriter::create(to.folder / kHeadFile, tensors, {}));
+  auto file = TRY(gpu::SafetensorsWriter::create(to.folder / kHeadFile, tensors, {},
+                                                 gpu::SafetensorsWriter::Existing::refuse));
   for (std::size_t i = 0; i < bytes.size(); ++i) TRY(file.write(i, 0, bytes[i]));
   return file.finish();
 }
@@ -95,8 +133,9 @@ Result<void> write_part(dg_writer& to) {
   }
   Metadata metadata = to.gathered.metadata();
   metadata.insert(to.head_metadata.begin(), to.head_metadata.end());
-  auto file = TRY(gpu::SafetensorsWriter::create(to.folder / fmt::format("part-{:06}.safetensors", to.parts),
-                                                 tensors, metadata));
+  auto file =
+      TRY(gpu::SafetensorsWriter::create(to.folder / fmt::format("part-{:06}.safetensors", to.parts), tensors,
+                                         metadata, gpu::SafetensorsWriter::Existing::refuse));
   for (std::size_t i = 0; i < tensors.size(); ++i) TRY(file.write(i, 0, to.gathered.tensors()[i].bytes));
   TRY(file.finish());
   ++to.parts;
@@ -160,8 +199,8 @@ dg_status dg_writer_create(dg_text path, const dg_writer_options* options, dg_wr
     const std::string folder = TRY(path_of(path, "the path of the capture"));
     const dg_writer_options given = TRY(read_optional(options, "the options of the writer"));
     Metadata identity = TRY(metadata_of(given.identity, "the identity"));
-    TRY(begin_folder(folder));
     auto made = std::make_unique<dg_writer>(folder, std::move(identity));
+    TRY(begin_folder(*made));
     if (given.part_bytes != 0) made->part_bytes = given.part_bytes;
     *out = made.release();
     return {};

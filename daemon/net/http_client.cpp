@@ -112,7 +112,7 @@ HttpClient::HttpClient(Url base, ClientOptions options)
 schema::Result<void> HttpClient::connect(const Deadline& deadline) {
   pending_.clear();
   auto socket = TRY(Socket::connect(base_.host, base_.port, options_.accept_address,
-                                    deadline.sooner(Deadline(options_.connect_timeout))));
+                                    deadline.within(options_.connect_timeout)));
   if (base_.tls) TRY(socket.start_tls(base_.host, options_.tls, deadline));
   socket_ = std::move(socket);
   return {};
@@ -137,8 +137,7 @@ schema::Result<void> HttpClient::read(ResponseParser& parser, const Deadline& de
       if (ec) return parse_failure(ec, base_);
     }
     if (parser.is_done() || parser.stopped) return {};
-    const auto n =
-        TRY(socket_.read(buffer.data(), buffer.size(), deadline.sooner(Deadline(options_.idle_timeout))));
+    const auto n = TRY(socket_.read(buffer.data(), buffer.size(), deadline.within(options_.idle_timeout)));
     if (n == 0) {
       ParserError ec;
       if (parser.got_some())
@@ -171,7 +170,7 @@ schema::Result<ClientResponse> HttpClient::exchange(const ClientRequest& request
   if (!clean(request, options_.headers))
     return fail(ErrorCode::invalid_argument,
                 "the request's method, target or a header contains a forbidden character");
-  const Deadline deadline(options_.total_timeout);
+  const Deadline deadline(options_.total_timeout, options_.cancel);
   for (;;) {
     const bool reused = socket_.open();
     received_ = false;

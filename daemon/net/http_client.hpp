@@ -23,6 +23,7 @@ struct ClientOptions {
   std::size_t max_head_bytes = 64 * 1024;
   std::size_t max_body_bytes = 16 * 1024 * 1024;  ///< also of all streamed bytes; 0 = no limit
   bool keep_alive = false;                        ///< keep the connection for the next request
+  int cancel = -1;  ///< a descriptor: once it is readable exchanges fail as `unavailable`; -1: none
   TlsClientFiles tls{};                           ///< for an https base
   Headers headers{};                              ///< sent with every request, before its own
   /// Asked with each resolved numeric address ("127.0.0.1", "::1") before connecting; false skips the

@@ -45,9 +45,10 @@ std::string numeric(const addrinfo& address) {
 }  // namespace
 
 schema::Result<void> wait_for(int fd, short events, const Deadline& deadline) {
-  const int ready = base::poll_until(fd, events, deadline.at());
+  const int ready = base::poll_until(fd, events, deadline.at(), deadline.cancel());
   if (ready > 0) return {};
   if (ready == 0) return fail(ErrorCode::deadline_exceeded, "no answer within the time limit");
+  if (errno == ECANCELED) return fail(ErrorCode::unavailable, "the exchange was cancelled");
   return schema::failf(ErrorCode::io, "poll failed: {}", std::strerror(errno));
 }
 

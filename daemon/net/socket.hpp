@@ -14,22 +14,29 @@
 
 namespace driftgate::net {
 
-/// A point on the monotonic clock, or never.
+/// A point on the monotonic clock, or never; and what ends waits before it.
 class Deadline {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  /// `after` from now; 0 means never.
-  explicit Deadline(std::chrono::milliseconds after)
-      : at_(after.count() > 0 ? Time::clock::now() + after : Time::max()) {}
-  /// The earlier of the two.
-  [[nodiscard]] Deadline sooner(const Deadline& other) const { return at_ < other.at_ ? *this : other; }
+  /// `after` from now; 0 means never. Once the descriptor `cancel` is readable waits end at once; -1: there
+  /// is none.
+  explicit Deadline(std::chrono::milliseconds after, int cancel = -1)
+      : at_(after.count() > 0 ? Time::clock::now() + after : Time::max()), cancel_(cancel) {}
+  /// This one, but not later than in `after`; 0 changes nothing.
+  [[nodiscard]] Deadline within(std::chrono::milliseconds after) const {
+    Deadline other(after, cancel_);
+    return at_ < other.at_ ? *this : other;
+  }
   [[nodiscard]] Time at() const { return at_; }
+  [[nodiscard]] int cancel() const { return cancel_; }
 
  private:
   Time at_;
+  int cancel_;
 };
 
-/// Waits until the descriptor is ready for `events` of poll(2); `deadline_exceeded` otherwise.
+/// Waits until the descriptor is ready for `events` of poll(2); `deadline_exceeded` otherwise, `unavailable`
+/// once it is cancelled.
 [[nodiscard]] schema::Result<void> wait_for(int fd, short events, const Deadline& deadline);
 
 class TlsClient;

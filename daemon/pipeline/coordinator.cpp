@@ -251,9 +251,12 @@ bool Coordinator::routes_agree() const {
 }
 
 std::int64_t Coordinator::telemetry_age_ms() const {
-  std::int64_t newest = 0;
-  for (const auto& [name, model] : context_.models) newest = std::max(newest, model.last_window_us);
-  return newest == 0 ? -1 : std::max<std::int64_t>(0, (context_.now() - newest) / 1'000);
+  std::int64_t least = -1;
+  for (const auto& [name, model] : context_.models) {
+    const auto age = pipeline::telemetry_age_ms(model, context_.now());
+    if (age >= 0 && (least < 0 || age < least)) least = age;
+  }
+  return least;
 }
 
 }  // namespace driftgate::pipeline

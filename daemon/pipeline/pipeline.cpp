@@ -258,7 +258,7 @@ class PipelineImpl final : public Pipeline {
     return view_found(store_, "kernel", name, store::find_kernel, kernel_view);
   }
   schema::Result<View> engine(const std::string& name) override {
-    return look_up(store_, named_engine_view, name);
+    return look_up(store_, named_engine_view, name, settings_.engine_files);
   }
   schema::Result<View> model(const std::string& name) override {
     return look_up(store_, named_model_view, name);
@@ -296,7 +296,10 @@ class PipelineImpl final : public Pipeline {
     return view_page(store_, page, store::list_kernels, kernel_view, &store::KernelRow::name);
   }
   schema::Result<Page> engines(const PageRequest& page) override {
-    return view_page(store_, page, store::list_engines, stored_engine_view, &store::EngineRow::name);
+    const auto view = [this](store::Reader& reader, const store::EngineRow& row) {
+      return stored_engine_view(reader, row, settings_.engine_files);
+    };
+    return view_page(store_, page, store::list_engines, view, &store::EngineRow::name);
   }
   schema::Result<Page> models(const PageRequest& page) override {
     return view_page(store_, page, store::list_models, model_view, &store::ModelRow::name);

@@ -123,14 +123,18 @@ class SafetensorsWriter {
     DType dtype{};
     std::vector<std::uint64_t> shape;
   };
-  /// Writes the header to `path` + ".partial", which `finish` renames to `path`.
+  enum class Existing : std::uint8_t { replace, refuse };
+  /// Writes the header to `path` + ".partial", which `finish` renames to `path`. With Existing::refuse both
+  /// of them fail with already_exists where there is such a file, so that of several writers of a path one
+  /// succeeds.
   [[nodiscard]] static schema::Result<SafetensorsWriter> create(
       const std::filesystem::path& path, const std::vector<Tensor>& tensors,
-      const std::map<std::string, std::string>& metadata);
+      const std::map<std::string, std::string>& metadata, Existing existing = Existing::replace);
   SafetensorsWriter(SafetensorsWriter&& other) noexcept
       : path_(std::move(other.path_)),
         partial_(std::move(other.partial_)),
         ranges_(std::move(other.ranges_)),
+        existing_(other.existing_),
         fd_(std::exchange(other.fd_, -1)) {}
   SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
   SafetensorsWriter(const SafetensorsWriter&) = delete;
@@ -146,6 +150,7 @@ class SafetensorsWriter {
   SafetensorsWriter() = default;
   std::filesystem::path path_, partial_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges_;  ///< of each tensor, from the file's start
+  Existing existing_ = Existing::replace;
   int fd_ = -1;
 };
 

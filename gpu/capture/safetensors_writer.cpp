@@ -16,6 +16,9 @@ namespace {
 
 std::unexpected<schema::Error> write_error(const std::filesystem::path& path) {
   const int code = errno;
+  if (code == EEXIST)
+    return schema::fail(ErrorCode::already_exists,
+                        path.string() + " exists already: it is another writer's, or was left by one");
   return schema::fail(code == ENOSPC || code == EDQUOT ? ErrorCode::storage_full : ErrorCode::io,
                       "cannot write " + path.string() + ": " + std::strerror(code));
 }
@@ -33,11 +36,29 @@ bool write_at(int fd, std::uint64_t offset, const void* data, std::size_t size) 
   return true;
 }
 
+/// Gives a file its name unless there is a file of that name. Returns whether it has; else errno says why.
+bool rename_to_new(const char* from, const char* to) {
+  if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS) return false;
+  // Network file systems refuse the flag; most of them have links, which never replace a file.
+  if (::link(from, to) == 0) {
+    ::unlink(from);
+    return true;
+  }
+  if (errno == EEXIST) return false;
+  if (::access(to, F_OK) == 0) {
+    errno = EEXIST;
+    return false;
+  }
+  return ::rename(from, to) == 0;
+}
+
 }  // namespace
 
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path& path,
                                                     const std::vector<Tensor>& tensors,
-                                                    const std::map<std::string, std::string>& metadata) {
+                                                    const std::map<std::string, std::string>& metadata,
+                                                    Existing existing) {
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
   SafetensorsWriter writer;
@@ -73,7 +94,13 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path&
   }
   writer.path_ = path;
   writer.partial_ = path.string() + ".partial";
-  writer.fd_ = ::open(writer.partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  writer.existing_ = existing;
+  if (existing == Existing::refuse && std::filesystem::exists(status)) {
+    errno = EEXIST;
+    return write_error(path);
+  }
+  const int how = existing == Existing::refuse ? O_EXCL : O_TRUNC;
+  writer.fd_ = ::open(writer.partial_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
   if (writer.fd_ < 0) return write_error(writer.partial_);
   const std::string head = prefix + text;
   if (!write_at(writer.fd_, 0, head.data(), head.size())) return write_error(writer.partial_);
@@ -98,8 +125,11 @@ Result<void> SafetensorsWriter::write(std::size_t index, std::uint64_t offset_by
 }
 
 Result<void> SafetensorsWriter::finish() {
-  const int closed = ::close(std::exchange(fd_, -1));
-  if (closed != 0 || ::rename(partial_.c_str(), path_.c_str()) != 0) {
+  const bool closed = ::close(std::exchange(fd_, -1)) == 0;
+  const bool renamed =
+      closed && (existing_ == Existing::refuse ? rename_to_new(partial_.c_str(), path_.c_str())
+                                               : ::rename(partial_.c_str(), path_.c_str()) == 0);
+  if (!renamed) {
     auto error = write_error(path_);
     ::unlink(partial_.c_str());
     return error;

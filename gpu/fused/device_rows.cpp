@@ -46,7 +46,7 @@ class DeviceRows : public RowSource {
       TRY(capture->check_unchanged());
     }
     const std::int64_t* tokens = train_.has_tokens() ? train_.token_ids().data() + row : nullptr;
-    const driftgate_logits train = view(train_rows_.at(row)), inf = view(inf_rows_.at(row));
+    const driftgate_logits train = view(train_rows_, row), inf = view(inf_rows_, row);
     const driftgate_hidden_batch batch{sizeof(driftgate_hidden_batch), 0, out.size(), train, inf, tokens};
     TRY(backend_.measure_hidden(batch, out));
     measure_the_rest(batch, out);
@@ -54,9 +54,9 @@ class DeviceRows : public RowSource {
   }
 
  private:
-  [[nodiscard]] driftgate_logits view(std::pair<const unsigned char*, std::uint32_t> at) const {
-    const std::uint64_t bytes = at.second == DRIFTGATE_F32 ? 4 : 2;
-    return {at.first, train_.columns() * bytes, at.second, 0};
+  static driftgate_logits view(HiddenCursor& cursor, std::uint64_t row) {
+    const auto [data, dtype] = cursor.at(row);
+    return {data, cursor.row_bytes(), dtype, 0};
   }
 
   /// Measures on the CPU the rows that the backend has not measured.

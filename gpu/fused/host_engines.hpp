@@ -19,6 +19,9 @@ class HiddenCursor {
   std::uint64_t available(std::uint64_t row);
   /// The hidden states of a row and their type (DRIFTGATE_F32 …). Calls must not go back to earlier rows.
   std::pair<const unsigned char*, std::uint32_t> at(std::uint64_t row);
+  /// From a row to the next one, where the last call of `available` or `at` looked; rows in memory may be
+  /// apart.
+  [[nodiscard]] std::uint64_t row_bytes() const { return segment().row_bytes; }
 
  private:
   [[nodiscard]] const CaptureSegment& segment() const { return capture_.segments()[at_]; }

@@ -6,6 +6,8 @@
 docs/python.md is the guide.
 """
 
+from typing import Any as _Any
+
 from . import _abi
 from ._errors import DriftgateError, InvalidArgument, LibraryNotFound
 from ._measure import Accumulator, drift
@@ -19,4 +21,10 @@ __all__ = ["Accumulator", "Capture", "CaptureWriter", "Contract", "Drift", "Drif
 for _public in (DriftgateError, InvalidArgument, LibraryNotFound, Accumulator, Head, Hidden, Logprobs, TopK, Capture,
                 CaptureWriter, Identity, Contract, Drift):
     _public.__module__ = __name__  # what messages and pickles call them
-__version__: str = _abi.lib.dg_version().decode()
+__version__: str
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "__version__":  # of the library, which is loaded when it is used first
+        return _abi.lib.dg_version().decode()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

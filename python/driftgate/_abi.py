@@ -1,7 +1,8 @@
 """The C interface of libdriftgate.so (driftgate.h) in ctypes: structs, functions, the search for the library."""
 
 import ctypes
-import ctypes.util
+import functools
+import operator
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, List, Optional, Tuple
@@ -30,8 +31,24 @@ class Text(ctypes.Structure):
     def of(value: Optional[str]) -> "Text":
         if not value:
             return _NO_TEXT
-        data = value.encode("utf-8", "surrogateescape")
+        try:
+            data = value.encode("utf-8", "surrogateescape")
+        except (AttributeError, UnicodeEncodeError) as fault:
+            raise InvalidArgument(f"{value!r} is no text that UTF-8 can hold ({fault}); give a string") from None
         return Text(data, len(data))
+
+    @staticmethod
+    @functools.lru_cache(maxsize=64)
+    def name(value: str) -> "Text":
+        """The same for what is short and comes again; nobody changes it."""
+        return Text.of(value)
+
+    @staticmethod
+    def of_path(value: Any, what: str) -> "Text":
+        try:
+            return Text.of(os.fsdecode(value))
+        except TypeError:
+            raise InvalidArgument(f"{what}: {type(value).__name__} is no path; give a string or a pathlib.Path") from None
 
 
 _NO_TEXT = Text()
@@ -68,11 +85,14 @@ class Matrix(ctypes.Structure):
     _fields_ = [("data", c_void_p), ("row_stride_bytes", c_uint64), ("dtype", c_uint32), ("columns", c_uint32)]
 
 
-class Rows(Sized):
+class Rows(ctypes.Structure):  # of every call, so it is made with its size, ROWS_BYTES, and no keywords
     _fields_ = [("struct_size", c_uint32), ("memory", c_uint32), ("rows", c_uint64), ("tokens", c_void_p),
                 ("sequences", c_void_p), ("positions", c_void_p), ("logits", Matrix), ("hidden", Matrix),
                 ("head", c_void_p), ("topk_ids", Matrix), ("topk_logprobs", Matrix), ("logprobs", c_void_p),
                 ("vocabulary", c_uint32), ("matched", c_uint32), ("logprob_error", c_double)]
+
+
+ROWS_BYTES = ctypes.sizeof(Rows)
 
 
 class OpenOptions(Sized):
@@ -195,7 +215,32 @@ def _load() -> ctypes.CDLL:
                           "Debian's package driftgate, or set DRIFTGATE_LIBRARY to the file")
 
 
-lib = _load()
+lib: Any  # libdriftgate.so, loaded by the first call, so that importing the package needs no library
+
+
+def __getattr__(name: str) -> Any:
+    if name != "lib":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    loaded = globals()["lib"] = _load()
+    return loaded
+
+
+def whole(value: Any, what: str, least: int, most: int = 2**32 - 1) -> int:
+    """A whole number in these limits, as ctypes would not check them."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if not least <= number <= most:
+        raise InvalidArgument(f"{what}: {value!r}; give a whole number from {least} to {most}")
+    return number
+
+
+def real(value: Any, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(f"{what}: {value!r}; give a number") from None
 
 
 def fail(status: int) -> "DriftgateError":
@@ -228,4 +273,4 @@ class Handle:
 
     def __del__(self) -> None:
         if self.value:
-            self.close()
+            self._close(self.value)

@@ -5,6 +5,7 @@ Nothing here copies elements, except ids that are not 64-bit integers in a row (
 
 import array
 import ctypes
+import math
 import sys
 from typing import Any, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -47,17 +48,17 @@ _get_buffer.restype = ctypes.c_int
 _release_buffer = _api.PyBuffer_Release
 _release_buffer.argtypes = [ctypes.c_void_p]
 _release_buffer.restype = None
-_capsule_is = _api.PyCapsule_IsValid
-_capsule_is.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_capsule_is.restype = ctypes.c_int
+_capsule_name = _api.PyCapsule_GetName
+_capsule_name.argtypes = [ctypes.py_object]
+_capsule_name.restype = ctypes.c_char_p
 _capsule_pointer = _api.PyCapsule_GetPointer
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _capsule_pointer.restype = ctypes.c_void_p
 
-# (code, bits) of DLDataType
-_DLPACK_DTYPES = {(2, 32): "float32", (4, 16): "bfloat16", (2, 16): "float16", (2, 64): "float64", (0, 64): "int64",
-                  (0, 32): "int32", (0, 16): "int16", (0, 8): "int8", (1, 8): "uint8", (1, 16): "uint16",
-                  (1, 32): "uint32", (1, 64): "uint64", (6, 8): "bool"}
+# (code, bits, lanes) of DLDataType
+_DLPACK_DTYPES = {(2, 32, 1): "float32", (4, 16, 1): "bfloat16", (2, 16, 1): "float16", (2, 64, 1): "float64",
+                  (0, 64, 1): "int64", (0, 32, 1): "int32", (0, 16, 1): "int16", (0, 8, 1): "int8", (1, 8, 1): "uint8",
+                  (1, 16, 1): "uint16", (1, 32, 1): "uint32", (1, 64, 1): "uint64", (6, 8, 1): "bool"}
 _BUFFER_KINDS = {"f": "float", "d": "float", "e": "float", "b": "int", "h": "int", "i": "int", "l": "int", "q": "int",
                  "n": "int", "B": "uint", "H": "uint", "I": "uint", "L": "uint", "Q": "uint", "N": "uint"}
 
@@ -146,22 +147,35 @@ def _wait_for_torch(source: Any) -> None:
         torch.cuda.current_stream(source.device).synchronize()
 
 
+def wait_for_device(device: str) -> None:
+    """The same for a device by its name, such as "cuda:0"."""
+    torch = sys.modules.get("torch")
+    if torch is not None and device.startswith("cuda") and torch.cuda.is_initialized():
+        torch.cuda.current_stream(device).synchronize()
+
+
 def _of_capsule(capsule: Any, what: str) -> View:
     # The capsule keeps its name and stays with the view, so that its own destructor gives the tensor back.
-    if _capsule_is(capsule, b"dltensor_versioned"):
-        managed = _DLManagedTensorVersioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+    try:
+        name = _capsule_name(capsule)
+    except ValueError:  # it is none
+        name = None
+    if name == b"dltensor":
+        tensor = _DLTensor.from_address(_capsule_pointer(capsule, name))
+    elif name == b"dltensor_versioned":
+        managed = _DLManagedTensorVersioned.from_address(_capsule_pointer(capsule, name))
         if managed.major != 1:
             raise InvalidArgument(f"{what}: its DLPack version is {managed.major}.{managed.minor}, and 1 is known; "
                                   "give it through the buffer protocol or another library")
         tensor = managed.tensor
-    elif _capsule_is(capsule, b"dltensor"):
-        tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     else:
         raise InvalidArgument(f"{what}: its DLPack capsule is used up already; give the array itself")
-    dtype = _DLPACK_DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
-    shape = tuple(tensor.shape[:tensor.ndim])
-    strides = tuple(tensor.strides[:tensor.ndim]) if tensor.strides else _contiguous(shape)
-    dtype = dtype or f"DLPack type {tensor.code} of {tensor.bits} bits"
+    dtype = _DLPACK_DTYPES.get((tensor.code, tensor.bits, tensor.lanes))
+    if dtype is None:
+        dtype = f"DLPack type {tensor.code} of {tensor.bits} bits"
+    count, given = tensor.ndim, tensor.strides
+    shape = tuple(tensor.shape[:count])
+    strides = tuple(given[:count]) if given else _contiguous(shape)
     return View((tensor.data or 0) + tensor.byte_offset, dtype, shape, strides, tensor.device_type, tensor.device_id,
                 capsule)
 
@@ -232,7 +246,7 @@ def _check_rows(seen: View, what: str) -> None:
     if seen.shape[-1] > 1 and seen.strides[-1] != 1:
         raise InvalidArgument(f"{what}: the elements of a row are {seen.strides[-1]} apart; give rows whose elements "
                               "are adjacent (of a tensor: x.contiguous(), of an array: numpy.ascontiguousarray(x))")
-    if any(step < 0 for step in seen.strides):
+    if min(seen.strides) < 0:
         raise InvalidArgument(f"{what}: the rows run backwards; give a copy in order (numpy.ascontiguousarray(x))")
     step = seen.strides[-2]
     if seen.shape[-2] > 1 and step < seen.shape[-1]:
@@ -242,21 +256,20 @@ def _check_rows(seen: View, what: str) -> None:
 
 def _rows_of_one(seen: View, what: str) -> Rows:
     _check_rows(seen, what)
-    columns, steps = seen.shape[-1], seen.shape[-2]
-    stride = seen.strides[-2] if steps > 1 else columns
-    owner = seen.owner
-    if len(seen.shape) == 2:
-        block = Block(seen.address, steps, stride)
-        return Rows((block,), seen.dtype, steps, columns, (), seen.device_type, seen.device_id, owner)
-    count, apart = seen.shape[0], seen.strides[0]
+    address, dtype, shape, strides, device_type, device_id, owner = seen
+    steps, columns = shape[-2:]
+    stride = strides[-2] if steps > 1 else columns
+    if len(shape) == 2:
+        return Rows((Block(address, steps, stride),), dtype, steps, columns, (), device_type, device_id, owner)
+    count, apart = shape[0], strides[0]
     if steps == 1 and count > 1 and apart >= columns:
-        blocks: Tuple[Block, ...] = (Block(seen.address, count, apart),)
+        blocks: Tuple[Block, ...] = (Block(address, count, apart),)
     elif apart == steps * stride or count == 1:
-        blocks = (Block(seen.address, count * steps, stride),)
+        blocks = (Block(address, count * steps, stride),)
     else:
-        size = SIZES[seen.dtype]
-        blocks = tuple(Block(seen.address + i * apart * size, steps, stride) for i in range(count))
-    return Rows(blocks, seen.dtype, count * steps, columns, (steps,) * count, seen.device_type, seen.device_id, owner)
+        size = SIZES[dtype]
+        blocks = tuple(Block(address + i * apart * size, steps, stride) for i in range(count))
+    return Rows(blocks, dtype, count * steps, columns, (steps,) * count, device_type, device_id, owner)
 
 
 def rows(source: Any, what: str) -> Rows:
@@ -321,37 +334,70 @@ def _copied_ids(seen: View) -> "array.array[int]":
     return out
 
 
-def ids(source: Any, count: int, what: str) -> Optional[Ids]:
-    """`count` ids; in place where they are 64-bit integers one behind the other, else copied. None stays None."""
+def check_shape(shape: Sequence[int], steps: Sequence[int], what: str) -> None:
+    """Of one value for each row: flat, or [sequences, rows] where that is the shape of the rows."""
+    if len(shape) > 1 and steps and tuple(steps) != (shape[1],) * shape[0]:
+        raise InvalidArgument(f"{what}: the shape is {list(shape)}, and the rows are {_told(steps)}; give one for each "
+                              "row in the same shape, or flat in the order of the rows")
+
+
+def _told(steps: Sequence[int]) -> str:
+    lengths = sorted(set(steps))
+    return f"{len(steps)} sequences of {lengths[0]}" + (f" to {lengths[-1]}" if len(lengths) > 1 else "")
+
+
+def _check_lengths(lengths: Sequence[int], steps: Sequence[int], what: str) -> None:
+    if steps and tuple(lengths) != tuple(steps):
+        raise InvalidArgument(f"{what}: the list has {_told(lengths).replace('sequences', 'parts')}, and the rows are "
+                              f"{_told(steps)}; give a part for each sequence, with one for each row")
+
+
+def ids(source: Any, count: int, what: str, steps: Sequence[int] = ()) -> Optional[Ids]:
+    """`count` ids; in place where they are 64-bit integers one behind the other, else copied. None stays None.
+    `steps`: the rows of each sequence, where the rows' shape tells them."""
     if source is None:
         return None
     if isinstance(source, Ids):
         if source.length != count:
             raise InvalidArgument(f"{what}: {source.length} of them for {count} rows; give one for each row")
         return source
-    if isinstance(source, (list, tuple)) and source and all(is_array(item) for item in source):
-        out = array.array("q")
-        for index, item in enumerate(source):
-            seen = view(item, f"{what}[{index}]")
-            _check_ids(seen, f"{what}[{index}]")
-            out.extend(_copied_ids(seen))
-        source = out
-    elif not is_array(source):
-        try:
-            source = array.array("q", _flat(source))
-        except (TypeError, OverflowError) as fault:
-            raise InvalidArgument(f"{what}: {fault}; give integers, one for each row") from None
-    seen = view(source, what)
+    seen = view(source if is_array(source) else _listed_ids(source, steps, what), what)
     _check_ids(seen, what)
-    total = 1
-    for extent in seen.shape:
-        total *= extent
+    total = math.prod(seen.shape)
     if total != count:
         raise InvalidArgument(f"{what}: {total} of them ({list(seen.shape)}) for {count} rows; give one for each row")
+    check_shape(seen.shape, steps, what)
     if seen.dtype == "int64" and seen.device_type in _IN_HOST_MEMORY and is_contiguous(seen):
         return Ids(seen.address, total, seen.owner)
     copied = _copied_ids(seen)
     return Ids(copied.buffer_info()[0], total, copied)
+
+
+def _listed_ids(source: Any, steps: Sequence[int], what: str) -> "array.array[int]":
+    """Those of numbers or of arrays, in lists or another iterable."""
+    if isinstance(source, (list, tuple)) and source:
+        if all(isinstance(item, (list, tuple)) for item in source):
+            _check_lengths([len(item) for item in source], steps, what)
+        elif all(is_array(item) for item in source):
+            return _ids_of_parts(source, steps, what)
+    try:
+        return array.array("q", _flat(source))
+    except (TypeError, OverflowError) as fault:
+        raise InvalidArgument(f"{what}: {fault}; give integers, one for each row") from None
+
+
+def _ids_of_parts(source: Sequence[Any], steps: Sequence[int], what: str) -> "array.array[int]":
+    out, lengths = array.array("q"), []
+    for index, item in enumerate(source):
+        seen = view(item, f"{what}[{index}]")
+        _check_ids(seen, f"{what}[{index}]")
+        part = _copied_ids(seen)
+        out.extend(part)
+        if seen.shape:  # numbers of the array's own type are no parts
+            lengths.append(len(part))
+    if lengths:
+        _check_lengths(lengths, steps, what)
+    return out
 
 
 def _flat(values: Any) -> List[int]:
@@ -366,6 +412,8 @@ def _flat(values: Any) -> List[int]:
 
 def is_contiguous(seen: View) -> bool:
     wanted = _contiguous(seen.shape)
+    if seen.strides == wanted:
+        return True
     return all(extent == 1 or step == want for extent, step, want in zip(seen.shape, seen.strides, wanted))
 
 

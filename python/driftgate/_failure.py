@@ -35,6 +35,11 @@ def _mean_kl(part: Mapping[str, Any]) -> float:
     return _number(found.get("mean", found.get("mean_lower")))
 
 
+def _at_least(report: Mapping[str, Any]) -> str:
+    """Before a figure of captures that hold a part of each distribution: a lower bound. Of two there is no ratio."""
+    return "at least " if "partial" in report else ""
+
+
 def _slice(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
     """The slice that the verdict is about, else the one with the most drift, if that is more than the corpus has."""
     slices = report["slices"]
@@ -45,9 +50,10 @@ def _slice(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Optional[Ma
 
 
 def _rows(report: Mapping[str, Any], where: Mapping[str, str]) -> List[str]:
+    least = _at_least(report)
     inside = [row for row in report["worst_rows"] if all(row.get("slices", {}).get(k) == v for k, v in where.items())]
     return [f"row {row['row']} (sequence {row['sequence']}" + (f", {visible(row['id'])}" if "id" in row else "") +
-            f", position {row['position']}, kl_inf_train {_number(row['metrics']['kl_inf_train']):.4g})"
+            f", position {row['position']}, kl_inf_train {least}{_number(row['metrics']['kl_inf_train']):.4g})"
             for row in inside[:MAX_ROWS]]
 
 
@@ -65,10 +71,11 @@ def message(report: Dict[str, Any], name: str = "drift") -> str:
                      f"{visible(verdict['message'])}")
         worst = _slice(report, verdict)
         if worst is not None:
-            times = _mean_kl(worst) / _mean_kl(report) if _mean_kl(report) > 0 else math.nan
+            least = _at_least(report)
+            times = _mean_kl(worst) / _mean_kl(report) if not least and _mean_kl(report) > 0 else math.nan
             beside = "" if math.isnan(times) else f", {times:.3g} times the corpus"
             lines.append(f"    worst slice: {place(worst['where'])} ({worst['sequences']} sequences, {worst['rows']} "
-                         f"rows, mean kl_inf_train {_mean_kl(worst):.4g}{beside})")
+                         f"rows, mean kl_inf_train {least}{_mean_kl(worst):.4g}{beside})")
         rows = _rows(report, worst["where"] if worst is not None else {})
         if rows:
             lines.append("    worst rows: " + "; ".join(rows))

@@ -2,7 +2,8 @@
 
 import array
 import ctypes
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+import math
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 from . import _abi, _arrays
 from ._errors import InvalidArgument
@@ -23,17 +24,21 @@ class Head:
         if len(seen.blocks) != 1 or seen.blocks[0].stride != seen.columns:
             raise InvalidArgument("weight: its rows do not follow each other; give weight.contiguous()")
         _in_host_memory(seen, "weight")
-        options = _abi.HeadOptions(rows=seen.rows, vocabulary=vocabulary or 0, scale=scale, soft_cap=soft_cap or 0.0)
+        scale, cap = _abi.real(scale, "scale"), 0.0 if soft_cap is None else _abi.real(soft_cap, "soft_cap")
+        if not (math.isfinite(scale) and scale):
+            raise InvalidArgument(f"scale: {scale!r}; give a number other than 0 (1.0: logits as they are)")
+        options = _abi.HeadOptions(rows=seen.rows, vocabulary=_vocabulary(vocabulary), scale=scale, soft_cap=cap)
         options.weight = _matrix(seen)
         keep: List[object] = [seen]
         if bias is not None:
             given = _arrays.view(bias, "bias")
+            _in_host_memory(given, "bias")
             if given.dtype not in _arrays.FLOATS or given.shape != (seen.rows,) or given.strides != (1,):
                 raise InvalidArgument(f"bias: {list(given.shape)} of {given.dtype}; give [{seen.rows}] adjacent "
                                       "elements of float32, bfloat16 or float16")
             options.bias, options.bias_dtype = given.address, _abi.DTYPES[given.dtype]
             keep.append(given)
-        self.vocabulary = vocabulary or seen.rows
+        self.vocabulary = options.vocabulary or seen.rows
         self.width = seen.columns
         self._handle = _new(_abi.lib.dg_head_from_memory, _abi.lib.dg_head_close, keep, ctypes.byref(options))
 
@@ -69,6 +74,10 @@ def _new(make: Any, close: Any, keep: object, *arguments: Any) -> "_abi.Handle":
     return _abi.Handle(out.value or 0, close, keep)
 
 
+def _vocabulary(given: Optional[int]) -> int:
+    return 0 if given is None else _abi.whole(given, "vocabulary", 1)
+
+
 def _in_host_memory(seen: Any, what: str) -> None:
     if seen.device_type not in (_arrays.CPU, _arrays.CUDA_HOST, 11, _arrays.CUDA_MANAGED):
         raise InvalidArgument(f"{what}: it is not in the processor's memory; give x.cpu()")
@@ -86,7 +95,7 @@ class Columns(NamedTuple):
     tokens: Optional[_arrays.Ids]
     sequences: Optional[_arrays.Ids]
     positions: Optional[_arrays.Ids]
-    next_sequence: int  # the first number that no row has, where they were counted
+    next_sequence: int  # what counting goes on with: above every number so far
 
 
 class Prepared(NamedTuple):
@@ -140,7 +149,8 @@ def _open(source: Any, what: str) -> _Source:
         if ids.shape != values.shape:
             raise InvalidArgument(f"{what}: ids are {list(ids.shape)} and logprobs {list(values.shape)}; give one "
                                   "log-probability for each id")
-        fields = {"topk_ids": id_matrix, "topk_logprobs": value_matrix, "vocabulary": source.vocabulary or 0,
+        fields = {"topk_ids": id_matrix, "topk_logprobs": value_matrix,
+                  "vocabulary": _vocabulary(source.vocabulary),
                   "matched": int(source.matched)}
         return _Source(None, "", ids.shape[0], (), fields, (ids, values))
     if isinstance(source, Logprobs):
@@ -149,8 +159,8 @@ def _open(source: Any, what: str) -> _Source:
         for extent in values.shape:
             count *= extent
         steps = (values.shape[1],) * values.shape[0] if len(values.shape) == 2 else ()
-        return _Source(None, "", count, steps, {"logprobs": values.address, "vocabulary": source.vocabulary or 0},
-                       values)
+        return _Source(None, "", count, steps, {"logprobs": values.address,
+                                                    "vocabulary": _vocabulary(source.vocabulary)}, values)
     if isinstance(source, Hidden):
         seen = _arrays.rows(source.states, what)
         _in_host_memory(seen, what)
@@ -162,22 +172,31 @@ def _open(source: Any, what: str) -> _Source:
 def _counted(steps: Sequence[int], first: int) -> _arrays.Ids:
     """The ids of sequences of so many rows each, counted from `first`."""
     out = array.array("q")
+    if first + len(steps) > 2**63 - 1:
+        raise InvalidArgument(f"sequences: no number is left behind {first - 1}; give smaller ones")
     for index, count in enumerate(steps):
         out.extend(array.array("q", (first + index,)) * count)
     return _arrays.Ids(out.buffer_info()[0], len(out), out)
 
 
-def _columns_of(opened: _Source, tokens: Any, sequences: Any, positions: Any, first: int) -> Columns:
+def _values(ids: Optional[_arrays.Ids]) -> Sequence[int]:
+    return cast(Sequence[int], (ctypes.c_int64 * ids.length).from_address(ids.address)) if ids else ()
+
+
+def _columns_of(opened: _Source, tokens: Any, sequences: Any, positions: Any, first: int,
+                beside: Tuple[int, ...]) -> Columns:
     rows, following = opened.rows, max(first, 1)
+    shape = opened.steps or (beside if sum(beside) == rows else ())
     if sequences is not None:
-        numbered = _arrays.ids(sequences, rows, "sequences")
-        following = first
-    elif opened.steps or first:
-        steps = opened.steps or (rows,)
+        numbered = _arrays.ids(sequences, rows, "sequences", shape)
+        following = max(first, max(_values(numbered), default=first) + 1)
+    elif shape or first:
+        steps = shape or (rows,)
         numbered, following = _counted(steps, first), first + len(steps)
     else:
         numbered = None
-    return Columns(_arrays.ids(tokens, rows, "tokens"), numbered, _arrays.ids(positions, rows, "positions"), following)
+    return Columns(_arrays.ids(tokens, rows, "tokens", shape), numbered,
+                   _arrays.ids(positions, rows, "positions", shape), following)
 
 
 def _columns_like(opened: _Source, what: str, like: Prepared) -> Columns:
@@ -192,35 +211,48 @@ def _columns_like(opened: _Source, what: str, like: Prepared) -> Columns:
 
 
 def prepare(source: Any, what: str, *, tokens: Any = None, sequences: Any = None, positions: Any = None,
-            logprobs: Any = None, first_sequence: int = 0, like: Optional[Prepared] = None) -> Prepared:
+            logprobs: Any = None, first_sequence: int = 0, beside: Tuple[int, ...] = (),
+            like: Optional[Prepared] = None) -> Prepared:
     """The rows of `source`, none of them copied. Sequences that are not given are counted from `first_sequence`.
-    `like`: rows of the other kernel, whose ids these rows have."""
-    opened = _open(source, what)
-    columns = (_columns_of(opened, tokens, sequences, positions, first_sequence) if like is None
+    `beside`: the rows of each sequence by the other kernel's shape, where this one's does not tell them. `like`: rows of
+    the other kernel, whose ids these rows have."""
+    opened = source if isinstance(source, _Source) else _open(source, what)
+    columns = (_columns_of(opened, tokens, sequences, positions, first_sequence, beside) if like is None
                else _columns_like(opened, what, like))
-    fields = dict(opened.fields)
-    for name, ids in (("tokens", columns.tokens), ("sequences", columns.sequences), ("positions", columns.positions)):
-        if ids is not None:
-            fields[name] = ids.address
+    whole = _abi.Rows(_abi.ROWS_BYTES, 0, opened.rows)
+    for name, value in opened.fields.items():
+        setattr(whole, name, value)
+    if columns.tokens is not None:
+        whole.tokens = columns.tokens.address
+    if columns.sequences is not None:
+        whole.sequences = columns.sequences.address
+    if columns.positions is not None:
+        whole.positions = columns.positions.address
     keep: Tuple[object, ...] = (opened.keep, columns)
     if logprobs is not None:
         said = _floats_of(logprobs, opened.rows, "logprobs")
-        fields["logprobs"] = said.address
+        _arrays.check_shape(said.shape, opened.steps, "logprobs")
+        whole.logprobs = said.address
         keep += (said,)
     seen, device = opened.seen, "cpu"
     if seen is None:
-        blocks: Tuple[_abi.Rows, ...] = (_abi.Rows(rows=opened.rows, **fields),)
-        return Prepared(blocks, opened.rows, opened.steps, device, columns, False, 0, keep)
+        return Prepared((whole,), opened.rows, opened.steps, device, columns, False, 0, keep)
     if seen.device_type == _arrays.CUDA:
         device = f"cuda:{seen.device_id}"
-        fields["memory"] = _abi.MEMORY_CUDA
+        whole.memory = _abi.MEMORY_CUDA
     elif seen.device_type != _arrays.CPU:
         _in_host_memory(seen, what)
-    fields[opened.member] = _matrix(seen)
-    whole = _abi.Rows(rows=seen.rows, **fields)
+    setattr(whole, opened.member, _matrix(seen))
     blocks = (whole,) if len(seen.blocks) == 1 else _blocks_of(seen, whole, opened.member)
     size = seen.rows * seen.columns * _arrays.SIZES[seen.dtype]
     return Prepared(blocks, seen.rows, opened.steps, device, columns, True, size, keep)
+
+
+def prepare_both(train: Any, inf: Any, **columns: Any) -> Tuple[Prepared, Prepared]:
+    """Both kernels' rows, whose sequences the shape of either tells."""
+    opened = (_open(train, "train"), _open(inf, "inf"))
+    first = prepare(opened[0], "train", beside=() if opened[0].steps else opened[1].steps, **columns)
+    return first, prepare(opened[1], "inf", like=first)
 
 
 def _blocks_of(seen: _arrays.Rows, whole: _abi.Rows, member: str) -> Tuple[_abi.Rows, ...]:

@@ -1,6 +1,7 @@
 """Options of a measurement, and how it is interrupted."""
 
 import ctypes
+import functools
 import signal
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -26,9 +27,13 @@ class Running:
         self._fault: Optional[BaseException] = None
         self._caught: List[Tuple[int, Any]] = []
         self._before: Dict[int, Any] = {}
-        self._watching = (progress is not None or size >= LONG_BYTES) and (
-            threading.current_thread() is threading.main_thread())
-        self.callback: Any = _abi.Progress(self._called) if self._watching or progress else None
+        self._is_long = progress is not None or size >= LONG_BYTES
+        self._done, self._total = 0, 0
+        self.callback: Any = _abi.Progress(self._called) if self._is_long else None
+
+    def expect(self, done: int, total: int) -> None:
+        """The next call, and no later one, goes on behind `done` of `total` rows: what the progress function is told."""
+        self._done, self._total = done, total
 
     @property
     def pointer(self) -> Optional[int]:
@@ -37,7 +42,8 @@ class Running:
     def _called(self, user: Optional[int], done: int, total: int) -> int:
         try:
             self._handle_signals()
-            return 1 if self._progress is not None and self._progress(done, total) else 0
+            return 1 if self._progress is not None and self._progress(
+                self._done + done, self._total or total) else 0
         except BaseException as fault:  # it must not leave the callback; `run` raises it
             self._fault = fault
             return 1
@@ -58,20 +64,33 @@ class Running:
                 signal.signal(number, self._noted)
 
     def _put_back(self) -> None:
+        """All handlers, also where one of them raises meanwhile; not those that the program has replaced since."""
+        raised: Optional[BaseException] = None
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            for _ in range(8):  # signal.signal calls waiting handlers first, and changes nothing where one raises
+                try:
+                    if signal.getsignal(number) == self._noted:
+                        signal.signal(number, handler)
+                    break
+                except BaseException as fault:
+                    raised = raised or fault
         self._handle_signals()
+        if raised is not None:
+            raise raised
 
     def run(self, function: Any, *arguments: Any) -> None:
         """Calls it; raises what the handlers or the progress function raised, else the call's own error."""
         fault: Optional[BaseException] = None
-        if self._watching:
-            self._put_aside()
+        self._before, self._caught, self._fault = {}, [], None
+        is_watching = self._is_long and threading.current_thread() is threading.main_thread()
         try:
+            if is_watching:
+                self._put_aside()
             status = function(*arguments)
             fault = _abi.fail(status) if status else None
         finally:
-            if self._watching:
+            self._done, self._total = 0, 0
+            if is_watching:
                 self._put_back()
         raised, self._fault = self._fault or fault, None
         if raised is not None:
@@ -89,13 +108,28 @@ class Running:
         return _abi.Handle(out.value or 0, _abi.lib.dg_result_close)
 
 
-def options_of(*, device: str, threads: Optional[int], metrics: str, top_k: Optional[int], top_rows: Optional[int],
-               keep_rows: bool, running: Optional[Running]) -> _abi.Options:
+def _made_options(device: str, threads: Optional[int], metrics: str, top_k: Optional[int], top_rows: Optional[int],
+                  keep_rows: bool, progress: Optional[int]) -> _abi.Options:
     if metrics not in ("all", "core"):
         raise InvalidArgument(f"metrics: {metrics!r}; give 'all' or 'core'")
-    for name, value, least in (("threads", threads, 0), ("top_k", top_k, 1), ("top_rows", top_rows, 0)):
-        if value is not None and not (isinstance(value, int) and least <= value < 2**32 - 1):
-            raise InvalidArgument(f"{name}: {value!r}; give a number from {least} on, or None")
-    return _abi.Options(threads=threads or 0, device=_abi.Text.of(device), metrics=0 if metrics == "all" else 1,
-                        top_k=top_k or 0, top_rows=_abi.NO_TOP_ROWS if top_rows == 0 else top_rows or 0,
-                        keep_rows=int(keep_rows), progress=running.pointer if running else None)
+    whole = _abi.whole
+    rows = 0 if top_rows is None else whole(top_rows, "top_rows", 0, _abi.NO_TOP_ROWS - 1) or _abi.NO_TOP_ROWS
+    return _abi.Options(threads=0 if threads is None else whole(threads, "threads", 0), device=_abi.Text.of(device),
+                        metrics=0 if metrics == "all" else 1, top_k=0 if top_k is None else whole(top_k, "top_k", 1),
+                        top_rows=rows, keep_rows=int(keep_rows), progress=progress)
+
+
+_kept_options = functools.lru_cache(maxsize=64, typed=True)(_made_options)
+
+
+def options_of(*, device: str, threads: Optional[int], metrics: str, top_k: Optional[int], top_rows: Optional[int],
+               keep_rows: bool, running: Running) -> _abi.Options:
+    """For the library; nobody changes it."""
+    pointer = running.pointer
+    try:
+        if pointer is None:
+            return _kept_options(device, threads, metrics, top_k, top_rows, keep_rows, None)
+        return _made_options(device, threads, metrics, top_k, top_rows, keep_rows, pointer)
+    except TypeError as fault:
+        raise InvalidArgument(f"device, threads, metrics, top_k or top_rows: {fault}; give text and whole "
+                              "numbers") from None

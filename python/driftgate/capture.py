@@ -2,12 +2,13 @@
 
 import ctypes
 import functools
+import math
 import os
 from types import TracebackType
 from typing import Any, List, NamedTuple, Optional, Type, Union
 
 from . import _abi, _rows
-from ._errors import InvalidArgument
+from ._errors import DriftgateError, InvalidArgument
 from ._rows import _new
 
 Path = Union[str, "os.PathLike[str]"]
@@ -23,13 +24,23 @@ class Identity(NamedTuple):
     sampling_filter: str = "none"  # that was applied to the logits
     temperature: float = 1.0  # the logits are divided by it
 
-    @functools.lru_cache(maxsize=64)
     def _struct(self) -> _abi.Identity:
         """For the library; nobody changes it."""
-        text = _abi.Text.of
-        return _abi.Identity(kernel=text(self.kernel), checkpoint_digest=text(self.checkpoint),
-                             corpus_digest=text(self.corpus_digest), token_source=text(self.token_source),
-                             sampling_filter=text(self.sampling_filter), temperature=float(self.temperature))
+        try:
+            return _identity(self)
+        except TypeError as fault:
+            raise InvalidArgument(f"{self}: {fault}; give text and a number as temperature") from None
+
+
+@functools.lru_cache(maxsize=64)
+def _identity(of: Identity) -> _abi.Identity:
+    text, temperature = _abi.Text.of, _abi.real(of.temperature, "temperature")
+    if not 1e-6 <= temperature < math.inf:
+        raise InvalidArgument(f"temperature: {of.temperature!r}; give a number from 1e-6 on: logits are divided by it (1.0 "
+                              "if they are compared as they are, also where sampling is greedy)")
+    return _abi.Identity(kernel=text(of.kernel), checkpoint_digest=text(of.checkpoint),
+                         corpus_digest=text(of.corpus_digest), token_source=text(of.token_source),
+                         sampling_filter=text(of.sampling_filter), temperature=temperature)
 
 
 def _held(address: Optional[int], size: int, owner: object) -> memoryview:
@@ -65,11 +76,13 @@ class Capture:
     def open(cls, path: Path, *, lm_head: Optional[Path] = None, checkpoint: Optional[Path] = None) -> "Capture":
         """Opens a safetensors file, or a folder of them in the order of their names. The files are mapped, not read.
         `lm_head`, `checkpoint`: where the head of hidden states is, if not where the files say."""
-        text = _abi.Text.of
-        options = _abi.OpenOptions(lm_head=text(None if lm_head is None else os.fspath(lm_head)),
-                                   checkpoint=text(None if checkpoint is None else os.fspath(checkpoint)))
-        return cls._made(_new(_abi.lib.dg_capture_open, _abi.lib.dg_capture_close, None, text(os.fspath(path)),
-                              ctypes.byref(options)))
+        options = _abi.OpenOptions()
+        if lm_head is not None:
+            options.lm_head = _abi.Text.of_path(lm_head, "lm_head")
+        if checkpoint is not None:
+            options.checkpoint = _abi.Text.of_path(checkpoint, "checkpoint")
+        return cls._made(_new(_abi.lib.dg_capture_open, _abi.lib.dg_capture_close, None,
+                              _abi.Text.of_path(path, "path"), ctypes.byref(options)))
 
     @classmethod
     def of(cls, rows: _rows.Source, *, tokens: Any = None, sequences: Any = None, positions: Any = None,
@@ -81,7 +94,7 @@ class Capture:
         identity = Identity(kernel, checkpoint, corpus_digest, token_source, sampling_filter, temperature)
         prepared = _rows.prepare(rows, name, tokens=tokens, sequences=sequences, positions=positions,
                                  logprobs=logprobs)
-        return _capture_of(prepared, identity, name)
+        return cls._made(_capture_of(prepared, identity, name), prepared.device)
 
     @property
     def rows(self) -> int:
@@ -169,13 +182,12 @@ class Capture:
                 f"{self.vocabulary or 'not stated'}>")
 
 
-def _capture_of(prepared: _rows.Prepared, identity: Identity, name: str) -> Capture:
+def _capture_of(prepared: _rows.Prepared, identity: Identity, name: str) -> _abi.Handle:
     if len(prepared.blocks) != 1:
         raise InvalidArgument(f"{name}: its rows are {len(prepared.blocks)} blocks of memory and a capture is one; "
                               "give a contiguous copy, or the array itself to driftgate.drift or an Accumulator")
-    handle = _new(_abi.lib.dg_capture_from_rows, _abi.lib.dg_capture_close, prepared, ctypes.byref(prepared.blocks[0]),
-                  ctypes.byref(identity._struct()), _abi.Text.of(name))
-    return Capture._made(handle, prepared.device)
+    return _new(_abi.lib.dg_capture_from_rows, _abi.lib.dg_capture_close, prepared, ctypes.byref(prepared.blocks[0]),
+                ctypes.byref(identity._struct()), _abi.Text.name(name))
 
 
 class CaptureWriter:
@@ -189,11 +201,14 @@ class CaptureWriter:
                  part_bytes: Optional[int] = None) -> None:
         """`part_bytes`: about the size of each file, 256 MiB if not given."""
         identity = Identity(kernel, checkpoint, corpus_digest, token_source, sampling_filter, temperature)._struct()
-        options = _abi.WriterOptions(identity=ctypes.pointer(identity), part_bytes=part_bytes or 0)
+        options = _abi.WriterOptions(identity=ctypes.pointer(identity), part_bytes=0)
+        if part_bytes is not None:
+            options.part_bytes = _abi.whole(part_bytes, "part_bytes", 1, 2**63 - 1)
+        place = _abi.Text.of_path(path, "path")
         self.path = os.fspath(path)
-        self._handle = _new(_abi.lib.dg_writer_create, _abi.lib.dg_writer_close, None, _abi.Text.of(self.path),
-                            ctypes.byref(options))
+        self._handle = _new(_abi.lib.dg_writer_create, _abi.lib.dg_writer_close, None, place, ctypes.byref(options))
         self._next = 0
+        self._is_in_half = False  # some rows of a batch may be in, and the rest is not
         self._head: object = None  # the library knows it again by its address
 
     def append(self, rows: _rows.Source, *, tokens: Any = None, sequences: Any = None, positions: Any = None,
@@ -202,17 +217,29 @@ class CaptureWriter:
         one more sequence and [sequences, rows, vocabulary] is as many more."""
         if not self._handle.value:
             raise InvalidArgument(f"{self.path} is closed; write to another folder")
+        self._check_whole()
         prepared = _rows.prepare(rows, "rows", tokens=tokens, sequences=sequences, positions=positions,
                                  logprobs=logprobs, first_sequence=self._next)
         self._head = getattr(rows, "head", None)
-        for block in prepared.blocks:
-            _abi.check(_abi.lib.dg_writer_append(self._handle.value, ctypes.byref(block), None))
+        self._is_in_half = True  # until it is known to be in; an interrupt may come anywhere
+        for index, block in enumerate(prepared.blocks):
+            status = _abi.lib.dg_writer_append(self._handle.value, ctypes.byref(block), None)
+            if status:
+                self._is_in_half = index > 0
+                raise _abi.fail(status)
         self._next = prepared.columns.next_sequence
+        self._is_in_half = False
+
+    def _check_whole(self) -> None:
+        if self._is_in_half:
+            raise DriftgateError(f"{self.path}: an append failed or was interrupted when a part of its rows may have "
+                                 "been in; write into another folder", "conflict")
 
     def close(self) -> None:
         """Writes what is left. Closing twice does nothing."""
         if self._handle.value:
             try:
+                self._check_whole()
                 _abi.check(_abi.lib.dg_writer_finish(self._handle.value, None))
             finally:
                 self._handle.close()

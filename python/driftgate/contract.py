@@ -24,7 +24,7 @@ class Contract:
         """From a file."""
         made = cls.__new__(cls)
         made._handle = _new(_abi.lib.dg_contract_open, _abi.lib.dg_contract_close, None,
-                            _abi.Text.of(os.fspath(path)))
+                            _abi.Text.of_path(path, "contract"))
         return made
 
     @classmethod
@@ -33,7 +33,12 @@ class Contract:
         if isinstance(source, cls):
             return source
         if isinstance(source, Mapping):
-            return cls(json.dumps(source))
+            try:
+                return cls(json.dumps(source, allow_nan=False))
+            except (TypeError, ValueError) as fault:
+                if isinstance(fault, InvalidArgument):
+                    raise
+                raise InvalidArgument(f"contract: {fault}; give a mapping that JSON can hold") from None
         if isinstance(source, (str, os.PathLike)):
             return cls.open(source)
         raise InvalidArgument(f"contract: {type(source).__name__} is neither a path nor a mapping; give one of them, or "

@@ -3,13 +3,15 @@
 import json
 import os
 import xml.etree.ElementTree as ElementTree
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 import pytest
 
 from . import testing
 
 SUFFIXES = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown", ".json": "json", ".xml": "junit"}
+KINDS = ("contract", "limits")  # of limits: a test has one of them
+NO_PAGE = '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>driftgate</title><p>No comparison was made.</html>\n'
 Seen = Dict[str, Any]
 
 
@@ -35,21 +37,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Plugin(config), "driftgate-reports")
 
 
+def _over(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> Dict[str, Any]:
+    """Both; a contract or limits that are given take the place of either in the defaults."""
+    has_own = any(given.get(kind) is not None for kind in KINDS)
+    return {**{name: value for name, value in defaults.items() if not (has_own and name in KINDS)}, **given}
+
+
 @pytest.fixture
 def no_drift(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """`driftgate.testing.assert_no_drift` with the defaults that the marker gives."""
     defaults: Dict[str, Any] = {}
-    for marker in reversed(list(request.node.iter_markers("driftgate"))):
-        defaults.update(marker.kwargs)
+    for marker in reversed(list(request.node.iter_markers("driftgate"))):  # the nearest is the last
+        defaults = _over(defaults, marker.kwargs)
 
     def check(train: Any, inf: Any, **options: Any) -> Any:
         __tracebackhide__ = True
-        given = {**defaults, **options}
-        if "contract" in options:
-            given.pop("limits", None)
-        elif "limits" in options:
-            given.pop("contract", None)
-        return testing.assert_no_drift(train, inf, **given)
+        return testing.assert_no_drift(train, inf, **_over(defaults, options))
 
     return check
 
@@ -94,9 +97,9 @@ class _Plugin:
     def write(self, path: str, form: str) -> None:
         texts = [str(made[form]) for made in self.seen]
         if form == "html":  # a page for each comparison: drift.html, drift-2.html …
-            stem, suffix = os.path.splitext(path)
-            for number, text in enumerate(texts, 1):
-                _write(path if number == 1 else f"{stem}-{number}{suffix}", text)
+            for number, text in enumerate(texts or [NO_PAGE], 1):
+                _write(_page(path, number), text)
+            _remove_pages(path, max(len(texts), 1) + 1)
         elif form == "markdown":
             _write(path, "\n".join(f"# {_code(made)}\n\n{made[form]}" for made in self.seen))
         elif form == "json":
@@ -115,6 +118,21 @@ class _Plugin:
         for path in self.paths:
             more = f" (and {len(self.seen) - 1} more beside it)" if _form(path) == "html" and len(self.seen) > 1 else ""
             terminalreporter.write_line(f"report: {path}{more}")
+
+
+def _page(path: str, number: int) -> str:
+    stem, suffix = os.path.splitext(path)
+    return path if number == 1 else f"{stem}-{number}{suffix}"
+
+
+def _remove_pages(path: str, number: int) -> None:
+    """Those that a former run with more comparisons left, from a number on: nobody shall take them for this run's."""
+    while os.path.isfile(_page(path, number)):
+        with open(_page(path, number), "rb") as file:
+            if b">driftgate<" not in file.read(65536):
+                return
+        os.remove(_page(path, number))
+        number += 1
 
 
 def _code(made: Seen) -> str:

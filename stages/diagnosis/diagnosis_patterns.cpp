@@ -93,11 +93,9 @@ bool look_for_scale(const ScopeFigures& f, const Scope& scope, Diagnosis& out) {
   if (f.rows < kLeastRows || !(f.kl > kScaledKl) || !(f.one_way >= kScaledOneWay)) return false;
   if (!(f.coherence >= kScaledCoherence)) return false;
   if (!(f.flips <= kScaledFlips) || !(f.overlap >= kScaledOverlap)) return false;
-  // Of logits times 1 + x with a variance of V, KL is x²V/2 and the entropy falls by xV, for a small x.
-  const double factor = 2 * f.kl / (f.coherence * f.entropy_gap);
   Suspicion& s = add_suspicion(out, Pattern::scaled_logits, scope.text);
-  s.looks_like = fmt::format("logits multiplied by a factor {} 1, near {:.3g}", f.sharper ? "above" : "below",
-                             f.sharper ? 1 + factor : 1 / (1 + factor));
+  s.looks_like =
+      fmt::format("logits multiplied by a factor {} 1, near {:.3g}", f.sharper ? "above" : "below", f.scale);
   s.because = fmt::format(
       "K_inf is {} on {} of {} rows while both kernels rank tokens alike: {} of greedy tokens change and {} "
       "of the top-k sets are shared, at a mean kl_inf_train of {}",
@@ -106,7 +104,7 @@ bool look_for_scale(const ScopeFigures& f, const Scope& scope, Diagnosis& out) {
   s.next =
       "Check dequantisation scales of the head and the last norm, the logit scale or soft-cap, and whether a "
       "temperature was applied to one capture before it was written.";
-  s.figures = {{"one_way", f.one_way}, {"coherence", f.coherence},  {"factor", factor},
+  s.figures = {{"one_way", f.one_way}, {"coherence", f.coherence},  {"factor", f.scale},
                {"top1_flip", f.flips}, {"topk_overlap", f.overlap}, {"kl_inf_train", f.kl}};
   return true;
 }

@@ -191,12 +191,13 @@ std::optional<double> drift_size(const gpu::SequenceRow& sequence) {
 
 ScopeFigures figures_of(const gpu::MeasurementTable& table, const Selection& sequences) {
   ScopeFigures out;
-  gpu::Moments tv, kl, flips, overlap, rms, entropy, entropy_inf;
+  gpu::Moments tv, kl, kl_train_inf, flips, overlap, rms, entropy, entropy_inf;
   double abs_log_ratios = 0, tokens = 0;
   for (const std::size_t i : sequences) {
     const gpu::SequenceRow& row = table.sequences[i];
     tv.merge(of(row, Metric::tv));
     kl.merge(of(row, Metric::kl_inf_train));
+    kl_train_inf.merge(of(row, Metric::kl_train_inf));
     flips.merge(of(row, Metric::top1_flip));
     overlap.merge(of(row, Metric::topk_overlap));
     rms.merge(of(row, Metric::logit_rms));
@@ -217,6 +218,7 @@ ScopeFigures figures_of(const gpu::MeasurementTable& table, const Selection& seq
   out.one_way = std::max(up, rows - up) / rows;
   out.sharper = up < rows - up;
   out.coherence = std::abs(entropy_inf.sum - entropy.sum) / out.contrast.entropy_gap;
+  out.scale = 1 + (kl.sum + kl_train_inf.sum) / (entropy.sum - entropy_inf.sum - kl.sum);
   double wide = 0;
   std::vector<double> sizes, carried;
   for (const std::size_t i : sequences) {

@@ -21,6 +21,9 @@ struct ScopeFigures {
   double one_way = 0;         ///< share of rows whose entropy changed in the more frequent direction
   bool sharper = false;       ///< the more frequent direction is down: K_inf is sharper
   double coherence = 0;       ///< |mean change of entropy| over entropy_gap: 1 if all changes have one sign
+  /// The factor s that makes K_inf's logits of K_train's, if that is all the drift. Then, with q ∝ p^s,
+  /// (s − 1)(H(p) − H(q) − KL(q‖p)) = KL(q‖p) + KL(p‖q) in every row, and so in sums over rows.
+  double scale = 0;
   double wide_sequences = 0;  ///< share of sequences in which every logit_span is over kWideSpan
   double low_size = 0;  ///< 5% quantile over sequences of their mean logit_rms, over the mean of all rows
   /// Median over sequences of (Σx)²/(n·Σx²) with x the logit_rms of a row: the share of rows that carry the

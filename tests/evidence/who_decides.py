@@ -1,5 +1,5 @@
-"""The independent verifier lets neither who asked for a promotion nor who set the schedule that asked decide on it, and
-tells people apart as the entry says (tests/daemon/pipeline/evidence_walk_test.cpp has the same cases)."""
+"""The independent verifier lets neither who asked for a promotion nor who set the schedule or the recipe that it came from
+decide on it, and tells people apart as the entry says (tests/daemon/pipeline/evidence_walk_test.cpp has the same cases)."""
 import importlib.util
 import pathlib
 import sys
@@ -12,7 +12,8 @@ spec.loader.exec_module(verifier)
 def is_refused(actor, **rule):
     faults = []
     promotion = verifier.Promotion(lambda code, what: faults.append(code))
-    entries = [("promotion_requested", "schedule/nightly", {}), ("schedule_fired", "schedule/nightly", {"owner": "sam"}),
+    request = {"request": {"model": "m", "recipe": {"revision": 3, "set_by": "rita"}}}
+    entries = [("promotion_requested", "schedule/nightly", request), ("schedule_fired", "schedule/nightly", {"owner": "sam"}),
                ("approval_given", actor, {"decision": "approve", **rule})]
     for seq, (kind, who, body) in enumerate(entries):
         promotion.follow({"body": body, "kind": kind, "seq": seq, "subject": {}, "actor": who})
@@ -30,11 +31,13 @@ def waivers_suffice(*given):
     return promotion.passed("offline-numeric")
 
 
-found = [is_refused(actor) for actor in ("schedule/nightly", "sam", "anna")]
+found = [is_refused(actor) for actor in ("schedule/nightly", "sam", "rita", "anna")]
 by_identity = {"people_rule": 2}
-found += [is_refused("Sam"), is_refused("Sam", **by_identity), is_refused("5am", **by_identity), is_refused("anna", **by_identity)]
+found += [is_refused("Sam"), is_refused("Sam", **by_identity), is_refused("5am", **by_identity), is_refused("anna", **by_identity),
+          is_refused("R1ta"), is_refused("R1ta", **by_identity)]
 found += [is_refused("Sam", people_rule=True), is_refused("Sam", people_rule="2"), is_refused("Sam", people_rule=1)]
 found += [waivers_suffice(("Both", {}), ("both", {})), waivers_suffice(("Both", by_identity), ("b0th", by_identity)),
           waivers_suffice(("Both", {}), ("both", by_identity)), waivers_suffice(("anna", by_identity), ("bob", by_identity))]
 print(found)
-sys.exit(found != [True, True, False, False, True, False, False, False, False, False, True, False, False, True])
+sys.exit(found != [True, True, True, False, False, True, False, False, False, True, False, False, False,
+                   True, False, False, True])

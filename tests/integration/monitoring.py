@@ -150,7 +150,7 @@ def prometheus_sees_a_canary_and_its_rollback(world):
     clauses_are_those_of(prometheus, world.report(promotion, "canary"))
     alert = wait_for("the alert", lambda: prometheus.firing().get("DriftgateCanaryRolledBack"), PATIENCE_S)
     check(alert["labels"]["model"] == "tinylm", f"the alert is {alert}")
-    unexpected = {"DriftgateDown", "DriftgateRecordDiffers", "DriftgateLogNotPublished", "DriftgateGuardAlarms"} & set(prometheus.firing())
+    unexpected = {"DriftgateDown", "DriftgateNoRouter", "DriftgateCanaryUnseen", "DriftgateFolderHangs", "DriftgateRecordDiffers", "DriftgateLogNotPublished", "DriftgateGuardAlarms"} & set(prometheus.firing())
     check(not unexpected, f"alerts without a reason: {unexpected}")
     sent = load.stop()["requests"]
     counted = 'sum(driftgate_requests_total{job="driftgate", model="tinylm"})'
@@ -159,6 +159,8 @@ def prometheus_sees_a_canary_and_its_rollback(world):
     answered = 'sum(driftgate_requests_total{job="driftgate", model="tinylm", outcome="ok"})'
     check(prometheus.number(in_buckets) == prometheus.number(answered), "a histogram has other requests than were answered")
     check(not prometheus.query('driftgate_model_held{job="nobody"}'), "models are named to those without a token")
+    check([prometheus.number(f'driftgate_scrape_authenticated{{job="{job}"}}') for job in ("driftgate", "nobody")] == [1, 0],
+          "whether a scrape has a token")
     check(prometheus.number('driftgate_models{job="nobody"}') == 1, "without a token there are no figures at all")
     promtool_accepts(world)
     dashboard_is_answered(world, prometheus)
@@ -189,9 +191,46 @@ def a_router_that_hangs_holds_no_scrape_up(world):
     wait_for("the pipeline to go on", lambda: age() < 1, PATIENCE_S)
 
 
+def a_router_that_cannot_be_started_alerts_while_users_have_none(world):
+    world.start_daemon()
+    world.install_incumbent()
+    prometheus = Prometheus(world)
+    up, down = 'driftgate_router_up{job="driftgate"}', 'driftgate_router_down_seconds_total{job="driftgate"}'
+    prometheus.reaches(up, 1)
+    log = os.path.join(world.folder, "data", "router.log")
+    os.rename(log, log + ".before")
+    os.mkdir(log)  # a router whose log cannot be opened is not started
+    os.kill(int(re.findall(r"router started .*pid=(\d+)", world.daemon.tail())[-1]), signal.SIGKILL)
+    prometheus.reaches(up, 0)
+    wait_for("the alert", lambda: "DriftgateNoRouter" in prometheus.firing(), PATIENCE_S)
+    counted = prometheus.number(down)
+    check(counted > 10, f"after 15 s without a router only {counted} s are counted")
+    os.rmdir(log)
+    prometheus.reaches(up, 1)
+    check(prometheus.number(down) >= counted, "what was counted of the time without a router went back")
+    check(world.complete().status == 200, "the next router does not serve")
+    wait_for("the alert to end", lambda: "DriftgateNoRouter" not in prometheus.firing(), PATIENCE_S)
+
+
+def a_backup_is_in_the_metrics_as_soon_as_it_is_made(world):
+    """Scrapes look at no folder; what looks does so once a minute, and after a backup."""
+    world.start_daemon()
+    def newest():
+        found = re.search(r"^driftgate_backup_timestamp_seconds (\S+)$", exposition(world), re.M)
+        return found and float(found[1])
+    wait_for("the first look at the folder", lambda: newest() is not None, PATIENCE_S)
+    check(newest() == 0, f"there is a backup of {newest()}")
+    began = time.time()
+    world.api("POST", "/v1/backups", {"name": "first"}, who="operator", expect=201)
+    wait_for("the backup", lambda: newest() >= began - 1, PATIENCE_S / 2)
+    promtool_accepts(world)
+
+
 TESTS = [
     prometheus_sees_a_canary_and_its_rollback,
     a_router_that_hangs_holds_no_scrape_up,
+    a_router_that_cannot_be_started_alerts_while_users_have_none,
+    a_backup_is_in_the_metrics_as_soon_as_it_is_made,
 ]
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -59,6 +60,18 @@ def running(folder):
         check(code == 0, f"dev ended with {code}: {text()}")
 
 
+def through_shells(folder):
+    """Has a shell start each engine of a folder, as launchers do. Returns the engines' ports."""
+    path = os.path.join(folder, "dev.json")
+    with open(path, encoding="utf-8") as file:
+        document = json.load(file)
+    for engine in document["engines"]:
+        engine["command"] = ["/bin/sh", "-c", f"{shlex.join(engine['command'])}; echo ended"]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    return [int(engine["url"].rsplit(":", 1)[1]) for engine in document["engines"]]
+
+
 def dev_runs_all_of_a_folder_and_ends_it_in_order(world):
     folder = made_folder(world)
     api, users = port_in(folder, "api"), port_in(folder, "router")
@@ -75,17 +88,23 @@ def dev_runs_all_of_a_folder_and_ends_it_in_order(world):
         again = tell("dev", folder)
         check(again.returncode != 0 and "runs in" in again.stderr, f"a second dev: {again.stdout}{again.stderr}")
     check(not listens(api) and not listens(users), "something still listens")
-    with open(os.path.join(folder, "dev.json"), encoding="utf-8") as file:
-        for engine in json.load(file)["engines"]:
-            check(not listens(int(engine["url"].rsplit(":", 1)[1])), f"{engine['name']} still listens")
+    engine_ports = through_shells(folder)
+    check(not any(map(listens, engine_ports)), "an engine still listens")
     before = os.path.getmtime(os.path.join(folder, "tokens", "viewer.token"))
     detached = tell("dev", folder, "--detach")
     check(detached.returncode == 0 and "\n  API      http" in detached.stdout, f"{detached.stdout}{detached.stderr}")
     check(os.path.getmtime(os.path.join(folder, "tokens", "viewer.token")) == before, "a token was made again")
     stopped = tell("dev", folder, "--stop")
     check(stopped.returncode == 0 and "is stopped" in stopped.stdout, f"{stopped.stdout}{stopped.stderr}")
-    check(not listens(api) and not listens(users), "something still listens after --stop")
+    check(not any(map(listens, (api, users, *engine_ports))), "something still listens after --stop")
     check("nothing runs" in tell("dev", folder, "--stop").stdout, "it ran still")
+    killed = tell("dev", folder, "--detach")
+    check(killed.returncode == 0, killed.stderr)
+    with open(os.path.join(folder, "dev.pid"), encoding="utf-8") as file:
+        os.kill(int(file.read()), signal.SIGKILL)
+    wait_for("the engines and the daemon to end with dev", lambda: not any(map(listens, (api, *engine_ports))))
+    last = tell("dev", folder, "--stop")
+    check(last.returncode == 0 and not listens(users), f"the router is left: {last.stdout}{last.stderr}")
 
 
 def dev_says_who_has_a_port_and_leaves_nothing(world):

@@ -7,6 +7,7 @@ import re
 import ssl
 import subprocess
 import threading
+import time
 
 from harness import check, wait_for
 from world import World, run
@@ -151,6 +152,7 @@ def a_rejected_promotion_is_a_trace_with_its_verdicts(world):
         check(span["parentSpanId"] == root["spanId"] and plain(span)["driftgate.verdict"] == reports[name]["verdict"], f"{span}")
         sent = sorted((plain(e)["gen_ai.evaluation.name"], plain(e)["gen_ai.evaluation.score.label"]) for e in events if e["spanId"] == span["spanId"])
         check(sent == sorted((v["clause"], v["verdict"]) for v in reports[name]["verdicts"]), f"the verdicts of {name} are {sent}")
+    check(len({plain(event)["driftgate.evidence.seq"] for event in events}) == told, "events that cannot be told apart")
     check({event["eventName"] for event in events} == {"gen_ai.evaluation.result"}, "events of other names")
     metric = lambda name: float(re.search(rf"^{re.escape(name)} (\S+)$", world.api("GET", "/metrics"), re.M)[1])
     check(metric('driftgate_otlp_sent_total{signal="spans"}') == len(spans), "the metric of spans")
@@ -169,9 +171,25 @@ def a_collector_that_is_away_holds_no_promotion_up(world):
     check(world.daemon.stop() == 0, "the daemon waits for the collector at its end")
 
 
+def a_collector_that_hangs_does_not_hold_the_daemon_up_at_its_end(world):
+    """It is connected to and says nothing. One attempt lasts 10 s, and several are left when the daemon ends."""
+    world.collector.server.shutdown()
+    world.start_daemon()
+    world.install_incumbent()
+    world.start_engine("int8-static", "int8-static")
+    world.register_engine("int8-static", "int8-static")
+    world.reach(world.promote("int8-static", "int8-static"), "rejected")
+    began = time.monotonic()
+    check(world.daemon.stop() == 0, "the daemon did not end in order")
+    took = time.monotonic() - began
+    check(took < 8, f"the daemon took {took:.1f} s to end")
+    check("the daemon stops" in world.daemon.tail(), "nothing was under way to the collector, so that nothing was shown")
+
+
 TESTS = [
     a_rejected_promotion_is_a_trace_with_its_verdicts,
     a_collector_that_is_away_holds_no_promotion_up,
+    a_collector_that_hangs_does_not_hold_the_daemon_up_at_its_end,
 ]
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ DAEMON = {
     "api": {"schedule", "net", "web", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline"},
     "drift": set(),
     "library": {"drift"},
-    "cli": {"drift", "net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api"},
+    "cli": {"drift", "schedule", "net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api"},
     "app": {"net", "web", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api", "drift", "cli"},
 }
 # Library headers and the folders that own them: only their .cpp files include them.

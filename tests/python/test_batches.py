@@ -1,6 +1,8 @@
 """Accumulators give what one pass gives, and captures that are written in parts are read as they were."""
 import os
+import signal
 import tempfile
+import threading
 import unittest
 
 import numpy
@@ -77,6 +79,63 @@ class Accumulators(unittest.TestCase):
         self.assertEqual(len(batches), 90)
 
 
+    def test_a_batch_that_is_in_by_half_is_not_built_on(self):
+        train, inf = (x.reshape(4, 9, 50)[:, :8] for x in captures.logits(36, 50))
+        tokens = numpy.zeros((4, 8), "i8")
+        wrong = tokens.copy()
+        wrong[0, 0] = 50
+        batches = driftgate.Accumulator()
+        with self.assertRaises(driftgate.DriftgateError):
+            batches.add(train, inf, wrong)
+        self.assertEqual(len(batches), 0)  # the first block failed, so nothing is in
+        batches.add(train, inf, tokens)
+        self.assertEqual(batches.finish()["sequences"], 4)
+        wrong = tokens.copy()
+        wrong[2, 0] = 50
+        with self.assertRaises(driftgate.DriftgateError):
+            batches.add(train, inf, wrong)
+        for call in (lambda: batches.add(train, inf, tokens), batches.finish):
+            with self.assertRaisesRegex(driftgate.DriftgateError, "begin anew") as caught:
+                call()
+            self.assertEqual(caught.exception.code, "conflict")
+
+    def test_an_interrupt_behind_the_last_row(self):
+        train, inf = captures.logits(ROWS, COLUMNS)
+
+        sent = []
+
+        def late(done, total):
+            if done == total and not sent:
+                sent.append(os.kill(os.getpid(), signal.SIGINT))
+
+        batches = driftgate.Accumulator(progress=late)
+        with self.assertRaises(KeyboardInterrupt):
+            batches.add(train, inf)
+        self.assertEqual(len(batches), ROWS)
+        batches.add(train, inf)
+        self.assertEqual(batches.finish()["sequences"], 2)
+
+    def test_numbers_that_are_given_are_not_counted_again(self):
+        train, inf = captures.logits(ROWS, COLUMNS)
+        batches = driftgate.Accumulator()
+        batches.add(train[:8], inf[:8], sequences=[1] * 8)
+        batches.add(train[8:16], inf[8:16])
+        batches.add(train[16:24], inf[16:24])
+        self.assertEqual(batches.finish()["sequences"], 3)
+        batches.add(train[24:25], inf[24:25], sequences=[2**63 - 1])
+        with self.assertRaisesRegex(driftgate.InvalidArgument, "no number is left"):
+            batches.add(train[25:26], inf[25:26])
+
+    def test_another_thread_may_add(self):
+        train, inf = captures.logits(ROWS, COLUMNS)
+        told = []
+        batches = driftgate.Accumulator(progress=lambda done, total: told.append(threading.current_thread().name))
+        worker = threading.Thread(target=batches.add, args=(train, inf), name="worker")
+        worker.start()
+        worker.join()
+        self.assertEqual((len(batches), set(told)), (ROWS, {"worker"}))
+
+
 class Writers(unittest.TestCase):
     def setUp(self):
         made = tempfile.TemporaryDirectory()
@@ -131,6 +190,22 @@ class Writers(unittest.TestCase):
         with self.assertRaises(driftgate.DriftgateError) as caught:
             self.write("train", captures.logits(ROWS, COLUMNS)[0])
         self.assertEqual(caught.exception.code, "already_exists")
+
+    def test_an_append_that_is_in_by_half_makes_no_capture(self):
+        rows = captures.logits(36, 50)[0].reshape(4, 9, 50)[:, :8]
+        wrong = numpy.zeros((4, 8), "i8")
+        wrong[2, 0] = -1
+        path = os.path.join(self.folder, "half")
+        with self.assertRaises(driftgate.DriftgateError) as caught:
+            with driftgate.CaptureWriter(path) as writer:
+                with self.assertRaises(driftgate.DriftgateError):
+                    writer.append(rows, tokens=wrong)
+                with self.assertRaisesRegex(driftgate.DriftgateError, "another folder"):
+                    writer.append(rows)
+                writer.close()
+        self.assertEqual(caught.exception.code, "conflict")
+        with self.assertRaises(driftgate.DriftgateError):
+            driftgate.Capture.open(path)
 
 
 if __name__ == "__main__":

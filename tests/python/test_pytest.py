@@ -115,6 +115,72 @@ def test_inconclusive_is_no_pass():
         for number in ("", "-2", "-8"):
             self.assertIn("<!doctype html>", self.text(f"drift{number}.html"))
         self.assertIn("report: drift.html (and 7 more beside it)", ran.stdout)
+        self.write("drift-9.html", "<p>Of something else.")
+        ran = self.pytest("test_limits.py", "-k", "marker", "--driftgate-report", "drift.html")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertEqual(sorted(name for name in os.listdir(self.folder) if name.startswith("drift")),
+                         ["drift-2.html", "drift-9.html", "drift.html"])
+        ran = self.pytest("test_limits.py", "-k", "without_a_limit", "--driftgate-report", "drift.html")
+        self.assertIn("No comparison was made", self.text("drift.html"))
+        self.assertFalse(os.path.exists(self.path("drift-2.html")))
+
+    def test_a_nearer_marker_changes_the_kind_of_limit(self):
+        self.write("test_markers.py", """
+import kernels, pytest
+from driftgate import DriftgateError
+from driftgate.testing import DriftError
+
+pytestmark = pytest.mark.driftgate(contract="contract.yaml", slices={"language": kernels.LANGUAGES})
+A, B = kernels.train_logits(), kernels.int8_logits()
+
+@pytest.mark.driftgate(limits={"tv": 1e-6})
+def test_limits(no_drift):
+    with pytest.raises(DriftError, match="contract limits: VIOLATED"):
+        no_drift(A, B)
+
+@pytest.mark.driftgate(limits={"tv": 1e-6})
+class TestOfLimits:
+    @pytest.mark.driftgate(contract={})
+    def test_contract(self, no_drift):
+        with pytest.raises(DriftgateError, match="the contract has faults"):
+            no_drift(A, B)
+""")
+        ran = self.pytest("test_markers.py")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+
+    def test_tests_that_do_not_use_it_need_no_library(self):
+        self.write("test_other.py", "def test_other():\n    pass\n")
+        ran = self.pytest("test_other.py", DRIFTGATE_LIBRARY="/absent/libdriftgate.so.1")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        ran = self.pytest("test_kernels.py", DRIFTGATE_LIBRARY="/absent/libdriftgate.so.1")
+        self.assertEqual(ran.returncode, 1, ran.stdout + ran.stderr)
+        self.assertIn("LibraryNotFound", ran.stdout)
+
+    def test_lower_bounds_are_told_as_such(self):
+        self.write("test_bounds.py", """
+import numpy, pytest
+import driftgate
+from driftgate.testing import DriftError, assert_no_drift
+
+def test_bounds():
+    a = numpy.full((40, 8), -1, "f4")
+    b = a.copy()
+    b[::2] -= 0.5
+    contract = {"apiVersion": "driftgate/v1", "kind": "KernelContract", "metadata": {"name": "few"},
+                "kernels": {"train": {"ref": "train"}, "inf": {"ref": "inf"}}, "slices": {"dimensions": ["l"]},
+                "confidence": {"means": "approximate"},
+                "numerical": [{"id": "finite", "metric": "nonfinite", "aggregate": "sum", "max": 0},
+                              {"id": "ratio", "metric": "abs_log_ratio", "aggregate": "sequence_mean", "max": 0.01}]}
+    with pytest.raises(DriftError) as caught:
+        assert_no_drift(driftgate.Logprobs(a), driftgate.Logprobs(b), contract, tokens=numpy.zeros((40, 8), int),
+                        slices={"l": ["de", "en"] * 20})
+    print(caught.value)
+""")
+        ran = self.pytest("-s", "test_bounds.py")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertRegex(ran.stdout, r"rows, mean kl_inf_train at least [\d.e-]+\)")
+        self.assertRegex(ran.stdout, r"worst rows: row \d+ \(.*?, kl_inf_train at least ")
+        self.assertNotIn("times the corpus", ran.stdout)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ import unittest
 import numpy
 
 import driftgate
-from driftgate import _corpus, _rows
+from driftgate import _corpus, _measure, _rows
+from optional import torch
 from test_arrays import versioned_capsule
 
 
@@ -86,6 +87,16 @@ class Devices(unittest.TestCase):
                 make()
 
 
+    def test_a_capture_knows_its_device(self):
+        captures = [driftgate.Capture.of(OnDevice(numpy.zeros((4, 5), "f4")), kernel=name) for name in ("a", "b")]
+        columns = dict.fromkeys(("tokens", "sequences", "positions"))
+        for other in (captures[1], OnDevice(numpy.zeros((4, 5), "f4"))):
+            sides = _measure._sides(captures[0], other, columns, {}, ("a", "b"))
+            self.assertEqual(_measure._place_of(*sides), "cuda:3")
+        with self.assertRaisesRegex(driftgate.InvalidArgument, "cpu and cuda:3"):
+            driftgate.drift(captures[0], numpy.zeros((4, 5), "f4"))
+
+
 class Slices(unittest.TestCase):
     def test_every_form_gives_the_same_lines(self):
         wanted = [{"sequence": 4, "slices": {"language": "de", "turns": "1"}},
@@ -95,6 +106,15 @@ class Slices(unittest.TestCase):
                        {4: {"language": "de", "turns": 1}, 9: {"language": "fr", "turns": 2}}):
             self.assertEqual(_corpus.lines_of(slices, [4, 9]), wanted)
         self.assertEqual(_corpus.lines_of([{"a": None}], None), [{"sequence": 0, "slices": {}}])
+
+    def test_values_of_arrays_are_their_numbers(self):
+        wanted = [{"sequence": 0, "slices": {"l": "1", "k": "True"}}, {"sequence": 1, "slices": {"l": "2", "k": "False"}}]
+        kinds = [numpy.array] + ([torch.tensor] if torch else [])
+        for made in kinds:
+            self.assertEqual(_corpus.lines_of({"l": made([1, 2]), "k": made([True, False])}, [0, 1]), wanted)
+        for value in ([1], numpy.zeros(1), {"a": 1}, object()):
+            with self.assertRaisesRegex(driftgate.InvalidArgument, "give a string, a number or a bool"):
+                _corpus.lines_of([{"l": value}], [0])
 
     def test_refused(self):
         for slices, words in (({"a": [1, 2]}, "2 of them for 1"), ({"a": [1], "b": []}, "a has 1 values, b has 0"),

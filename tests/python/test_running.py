@@ -195,6 +195,39 @@ class Stopped(unittest.TestCase):
             signal.signal(signal.SIGTERM, before)
         self.assertEqual((set(seen), drift.row_count), ({signal.SIGTERM}, 40_000))
 
+    def test_handlers_that_the_program_sets_stay(self):
+        train, inf = many_rows()
+        batches = driftgate.Accumulator()
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            signal.signal(signal.SIGTERM, lambda number, frame: None)
+            batches.add(train, inf)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            batches.add(train, inf)
+            self.assertEqual(signal.getsignal(signal.SIGTERM), signal.SIG_IGN)
+
+            def replace(number, frame):  # the second signal shall end the program
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+            signal.signal(signal.SIGTERM, replace)
+            sent = []
+
+            def send_once(done, total):
+                if not sent:
+                    sent.append(os.kill(os.getpid(), signal.SIGTERM))
+
+            driftgate.drift(train, inf, progress=send_once)
+            self.assertEqual(signal.getsignal(signal.SIGTERM), signal.SIG_DFL)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def test_progress_of_several_blocks(self):
+        train, inf = (x.reshape(4, 9, 50)[:, :8] for x in captures.logits(36, 50))
+        told = []
+        driftgate.drift(train, inf, progress=lambda done, total: told.append((done, total)))
+        self.assertEqual(told[:4], [(8, 32), (16, 32), (24, 32), (32, 32)])
+        self.assertLessEqual(set(told[4:]), {(32, 32)})  # the report is made with all rows
+
 
 if __name__ == "__main__":
     unittest.main()

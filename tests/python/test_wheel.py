@@ -96,8 +96,10 @@ class Wheel(unittest.TestCase):
 
 class Absent(unittest.TestCase):
     def test_a_missing_library_says_what_to_do(self):
-        done = subprocess.run([sys.executable, "-c", "import driftgate"], capture_output=True, text=True,
-                              env={**os.environ, "DRIFTGATE_LIBRARY": "/absent/libdriftgate.so.1"})
+        environment = {**os.environ, "DRIFTGATE_LIBRARY": "/absent/libdriftgate.so.1"}
+        done = subprocess.run([sys.executable, "-c", "import driftgate; print('imported'); driftgate.Capture.open('x')"],
+                              capture_output=True, text=True, env=environment)
+        self.assertEqual(done.stdout, "imported\n")
         self.assertRegex(done.stderr, "LibraryNotFound: .*absent.*DRIFTGATE_LIBRARY")
 
 

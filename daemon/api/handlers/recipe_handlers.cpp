@@ -1,7 +1,10 @@
+#include <nlohmann/json.hpp>
+
 #include "daemon/api/handlers/changes.hpp"
 #include "daemon/api/handlers/handlers.hpp"
 #include "daemon/api/preconditions.hpp"
 #include "daemon/api/route_builder.hpp"
+#include "schema/json.hpp"
 
 namespace driftgate::api {
 namespace {
@@ -25,25 +28,35 @@ Reply create_recipe(Context& context, const Call& call) {
   return with_etag(json_response(view->created ? 201 : 200, view->json), *view);
 }
 
+/// A change of a recipe that If-Match names and that was deleted, before it or meanwhile, is 412.
+Reply changed_unless_gone(const Call& call, Reply reply) {
+  if (reply || reply.error().code != ErrorCode::not_found) return reply;
+  const auto wanted = TRY(if_match_of(call.request));
+  if (wanted) return failed_precondition(reply.error().describe());
+  return reply;
+}
+
 Reply put_recipe(Context& context, const Call& call) {
   const auto wanted = TRY(if_match_of(call.request));
   const auto now = context.recipes->get(call.path[0]);
-  if (!now && now.error().code == ErrorCode::not_found) {
-    if (wanted) return failed_precondition(now.error().describe());
-    return create_recipe(context, call);
-  }
-  return change_at(call, "recipe", recipe_of(context, call), [&](std::uint64_t revision) {
+  if (!wanted && !now && now.error().code == ErrorCode::not_found) return create_recipe(context, call);
+  auto reply = change_at(call, "recipe", recipe_of(context, call), [&](std::uint64_t revision) {
     return context.recipes->set(call.principal.name, call.path[0], call.request.body, revision);
   });
+  return changed_unless_gone(call, std::move(reply));
 }
 
 Reply delete_recipe(Context& context, const Call& call) {
+  std::vector<std::string> warnings;
   const auto remove = [&](std::uint64_t revision) -> schema::Result<pipeline::View> {
-    TRY(context.recipes->remove(call.principal.name, call.path[0], revision));
+    warnings = TRY(context.recipes->remove(call.principal.name, call.path[0], revision));
     return pipeline::View{};
   };
-  auto response = TRY(change_at(call, "recipe", recipe_of(context, call), remove));
-  return response.status == 200 ? no_content() : std::move(response);
+  auto reply = change_at(call, "recipe", recipe_of(context, call), remove);
+  auto response = TRY(changed_unless_gone(call, std::move(reply)));
+  if (response.status != 200) return response;
+  if (warnings.empty()) return no_content();
+  return json_response(200, schema::canonical_json(nlohmann::json{{"warnings", warnings}}));
 }
 
 }  // namespace
@@ -66,7 +79,8 @@ void add_recipe_routes(std::vector<Route>& list) {
   recipes
       .add("DELETE", "/v1/models/{name}/recipe", "deleteRecipe", "Delete it; needs If-Match", Scope::promoter,
            delete_recipe)
-      .answer(204, "", "deleted");
+      .answer(204, "", "deleted")
+      .answer(200, "RecipeDeletion", "deleted, and schedules of the model lack something now");
 }
 
 }  // namespace driftgate::api

@@ -34,6 +34,7 @@ Reply get_metrics(Context& context, const Call& call) {
   const bool named = who && auth::require(*who, Scope::viewer);
   const auto figures = context.service.figures();
   auto text = service_metrics(figures) + event_metrics(figures) + context.more_metrics();
+  text += scrape_metrics(named);
   if (named) text += model_metrics(figures);
   return text_response(std::move(text), "text/plain; version=0.0.4; charset=utf-8");
 }

@@ -121,9 +121,15 @@ schema::Result<void> RouterKeeper::take_back(const schema::Error& why) {
     }
     if (!wait(kTakeBackPause)) break;
   }
+  // Until it ends, the router that was to be followed goes on accepting.
+  const auto lost = [this] { return retiring_.back().watch.process().wait(std::chrono::milliseconds(0)); };
   auto started = launch(true);
-  while (!started && thread_.joinable() && wait(kTakeBackPause)) started = launch(true);
+  while (!started && thread_.joinable() && wait(kTakeBackPause)) {
+    if (lost()) note_down(Clock::now());
+    started = launch(true);
+  }
   if (!started) return started;
+  note_up();
   give_routes(socket);
   let_end(retiring_.back());
   count_retiring();

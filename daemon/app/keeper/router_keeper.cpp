@@ -67,7 +67,26 @@ route::RouterProcess RouterKeeper::router() const {
 
 RouterKeeper::Figures RouterKeeper::figures() const {
   const std::lock_guard lock(mutex_);
-  return figures_;
+  auto figures = figures_;
+  figures.up = !down_since_;
+  if (down_since_) figures.down_ms += ms_since(*down_since_);
+  return figures;
+}
+
+/// No router serves since then, so that whoever reads figures meanwhile sees it.
+void RouterKeeper::note_down(Time since) {
+  const std::lock_guard lock(mutex_);
+  if (!down_since_) down_since_ = since;
+}
+
+/// One serves again; for how long none did.
+std::int64_t RouterKeeper::note_up() {
+  const std::lock_guard lock(mutex_);
+  if (!down_since_) return 0;
+  const auto down_ms = ms_since(*down_since_);
+  figures_.down_ms += down_ms;
+  down_since_.reset();
+  return down_ms;
 }
 
 void RouterKeeper::on_replaced(OnReplaced tell) {
@@ -254,6 +273,7 @@ schema::Result<void> RouterKeeper::watch_once(Time& next_look) {
 
 schema::Result<void> RouterKeeper::kill_hung(const std::string& reason) {
   const auto since = watch_->hung_since();
+  note_down(since);
   const auto unread = route::unread_connections(router().info.port);
   watch_->process().kill();
   log_("warning", fmt::format("router pid={} hangs and was killed: {}", watch_->process().pid(), reason));
@@ -280,6 +300,7 @@ route::RouterLoss RouterKeeper::take_stock(std::string why, std::string reason) 
 /// Starts the next router and reports what was lost with the previous one. While the daemon serves it retries
 /// until it succeeds; at the daemon's start it tries once.
 schema::Result<void> RouterKeeper::replace(route::RouterLoss loss, Time since) {
+  note_down(since);
   if (auto kept = route::keep_note(options_.router.control_path, loss); !kept)
     log_("warning", kept.error().describe());
   const bool short_life = born_ != Time{} && Clock::now() - born_ < kShortLife;
@@ -295,7 +316,7 @@ schema::Result<void> RouterKeeper::replace(route::RouterLoss loss, Time since) {
     log_("warning", fmt::format("the router could not be started: {}", started.error().describe()));
     if (!wait(std::chrono::milliseconds(0))) return stopping();
   }
-  loss.down_ms = ms_since(since);
+  loss.down_ms = note_up();
   record(loss);
   return {};
 }
@@ -321,7 +342,6 @@ void RouterKeeper::tell(const route::RouterLoss& loss) {
   ++figures_.replaced[loss.why];
   figures_.broken_requests += route::broken_requests(loss);
   figures_.lost_windows += route::lost_windows(loss);
-  figures_.down_ms += loss.down_ms;
   if (tell_) return tell_(loss);
   untold_.push_back(loss);
 }

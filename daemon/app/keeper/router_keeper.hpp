@@ -41,7 +41,8 @@ class RouterKeeper {
     std::size_t retiring = 0;  ///< routers that were handed over and have not ended
     std::uint64_t broken_requests = 0;
     std::uint64_t lost_windows = 0;
-    std::int64_t down_ms = 0;
+    std::int64_t down_ms = 0;  ///< without a router, with the time since `up` became false
+    bool up = true;            ///< false from the loss of a router until the next one answers
   };
 
   /// Adopts a living router, or starts one; returns once it answers. One that hangs already is replaced, and
@@ -98,6 +99,8 @@ class RouterKeeper {
   schema::Result<void> kill_hung(const std::string& reason);
   schema::Result<void> replace(route::RouterLoss loss, Time since);
   [[nodiscard]] route::RouterLoss take_stock(std::string why, std::string reason) const;
+  void note_down(Time since);
+  std::int64_t note_up();
   void record(route::RouterLoss& loss);
   void tell(const route::RouterLoss& loss);
 
@@ -113,7 +116,8 @@ class RouterKeeper {
 
   mutable std::mutex mutex_;  ///< guards what follows
   route::RouterProcess router_;
-  Figures figures_;
+  Figures figures_;                 ///< `down_ms` of what is over, `up` unset
+  std::optional<Time> down_since_;  ///< while no router serves
   OnReplaced tell_;
   std::vector<route::RouterLoss> untold_;
 

@@ -45,16 +45,41 @@ bool is_promotion_id(std::string_view subject) {
   return subject.starts_with("pr-");
 }
 
+namespace {
+
+/// The newest promotion of a model that `filter` leaves, or "".
+Result<std::string> newest_promotion(Client& client, const std::string& model, const std::string& filter) {
+  const auto page =
+      TRY(parse_answer(client.get("/v1/promotions?limit=1&model=" + net::percent_encode(model) + filter)));
+  const auto items = member_of(page, "items");
+  return items.empty() ? std::string() : text_of(items.front(), "id");
+}
+
+/// The promotion that has the model now, others being queued behind it; or "".
+Result<std::string> foremost_promotion(Client& client, const std::string& model) {
+  const auto answer = client.get("/v1/models/" + net::percent_encode(model));
+  if (!answer && answer.error().code == schema::ErrorCode::not_found) return std::string();
+  const auto found = TRY(parse_answer(answer));
+  return text_of(found, "promotion");
+}
+
+}  // namespace
+
 Result<std::string> find_promotion(Client& client, const std::string& subject) {
   if (is_promotion_id(subject)) return subject;
-  const auto page =
-      TRY(parse_answer(client.get("/v1/promotions?limit=1&model=" + net::percent_encode(subject))));
-  const auto items = member_of(page, "items");
-  if (!items.empty()) return text_of(items.front(), "id");
+  auto id = TRY(foremost_promotion(client, subject));
+  if (id.empty()) id = TRY(newest_promotion(client, subject, ""));
+  if (!id.empty()) return id;
   return schema::fail(
       schema::ErrorCode::not_found,
       fmt::format("model '{}' has no promotion: name one (pr-…) or start one with 'driftgate promote'",
                   subject));
+}
+
+Result<std::string> find_awaiting_promotion(Client& client, const std::string& subject) {
+  if (is_promotion_id(subject)) return subject;
+  auto id = TRY(newest_promotion(client, subject, "&state=awaiting_approval"));
+  return id.empty() ? find_promotion(client, subject) : id;
 }
 
 std::string promotion_path(const std::string& id) {

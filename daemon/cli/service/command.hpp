@@ -33,9 +33,11 @@ int ask(const ConnectionArgs& connection, const std::function<schema::Result<std
 
 /// Promotions are named "pr-…"; everything else is a model's name.
 [[nodiscard]] bool is_promotion_id(std::string_view subject);
-/// The id itself, or the id of the newest promotion of the model with that name. `not_found` when it has
-/// none.
+/// The id itself, or of the model with that name the promotion that has it now (as `status` shows it; others
+/// may be queued behind it), else its newest one. `not_found` when it has none.
 [[nodiscard]] schema::Result<std::string> find_promotion(Client& client, const std::string& subject);
+/// The same, but of a model the promotion that waits for an approval first.
+[[nodiscard]] schema::Result<std::string> find_awaiting_promotion(Client& client, const std::string& subject);
 /// The path of a promotion.
 [[nodiscard]] std::string promotion_path(const std::string& id);
 

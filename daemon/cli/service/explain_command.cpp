@@ -79,6 +79,8 @@ std::string head_text(const json& promotion) {
                   text_of(promotion, "contract_name"), text_of(promotion, "state"));
   const std::string reason = text_of(promotion, "reason");
   text += reason.empty() ? ".\n" : fmt::format(": {}\n", reason);
+  const std::string recipe = recipe_line(promotion);
+  if (!recipe.empty()) text += fmt::format("From the model's recipe it took {}.\n", recipe);
   const std::string traffic = text_of(promotion, "traffic");
   text += traffic == "never_exposed" ? "No user was served by it.\n"
           : traffic == "reverted"    ? "Users were served by it and are no more.\n"

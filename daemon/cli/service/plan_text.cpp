@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/cli/json_text.hpp"
+#include "daemon/cli/output.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -65,8 +66,10 @@ std::string start_text(const json& plan) {
 std::string recipe_text(const json& request) {
   const json use = member_of(request, "recipe");
   if (!use.is_object()) return {};
-  std::string text = fmt::format("From the recipe of {}, revision {} ({}):\n", text_of(request, "model"),
-                                 text_of(use, "revision"), text_of(use, "digest"));
+  const std::string setter = text_of(use, "set_by");
+  std::string text =
+      fmt::format("From the recipe of {}, revision {}{} ({}):\n", text_of(request, "model"),
+                  text_of(use, "revision"), setter.empty() ? "" : " by " + setter, text_of(use, "digest"));
   for (const json& part : member_of(use, "parts")) {
     const std::string pointer = plain_text(part);
     const json* value = &request;
@@ -75,7 +78,12 @@ std::string recipe_text(const json& request) {
       value = base::member(*value, pointer.substr(at + 1, end - at - 1));
       at = end;
     }
-    if (value != nullptr) text += fmt::format("  {}: {}\n", pointer, plain_text(*value));
+    if (value == nullptr) continue;
+    // Whole, however long: the plan is where people see what they ask for.
+    text += fmt::format("  {}: {}\n", pointer,
+                        value->is_string()
+                            ? plain_text(*value)
+                            : printable(value->dump(-1, ' ', false, json::error_handler_t::replace)));
   }
   return text;
 }

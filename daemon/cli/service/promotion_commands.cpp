@@ -66,7 +66,7 @@ Result<int> start(const ConnectionArgs& connection, Client& client, const Promot
   const auto answer = client.post(
       "/v1/promotions", body, args.idempotency_key.empty() ? fresh_idempotency_key() : args.idempotency_key);
   const auto promotion = TRY(parse_answer(answer));
-  if (args.wait) return watch(connection, text_of(promotion, "id"));
+  if (args.wait || !connection.until.empty()) return watch(connection, text_of(promotion, "id"));
   return print_answer(connection, answer, [](const json& made) {
     return fmt::format("promotion {0} is {1}; follow it: driftgate watch {0}", text_of(made, "id"),
                        text_of(made, "state"));
@@ -112,21 +112,43 @@ int promote(const ConnectionArgs& connection, const PromoteArgs& args) {
   return with_daemon(connection, [&](Client& client) { return start(connection, client, args, *body); });
 }
 
-int approve(const ConnectionArgs& connection, const std::string& promotion,
-            const std::string& evidence_digest, const std::string& reason) {
+namespace {
+
+/// Prints what waits for an approval and, where nobody has said that this is fine, has it confirmed: asks on
+/// a terminal; elsewhere a model's name does not do, since it may stand for another promotion or step by now
+/// than what was read. Returns the digest of the evidence.
+Result<std::string> read_evidence(const ConnectionArgs& connection, const ApproveArgs& args,
+                                  const std::string& id, const json& seen) {
+  const std::string digest = text_of(member_of(seen, "approval"), "evidence_digest");
+  if (digest.empty())
+    return fail(ErrorCode::conflict,
+                fmt::format("promotion {} is not waiting for approval: it is {}", id, progress_line(seen)));
+  if (!connection.json) print(promotion_text(seen));
+  if (args.yes) return digest;
+  if (!connection.json && is_conversation()) {
+    if (confirmed(fmt::format("Approve this step of promotion {}? [y/N] ", id))) return digest;
+    return fail(ErrorCode::conflict, "nothing was approved");
+  }
+  if (is_promotion_id(args.promotion)) return digest;
+  return fail(
+      ErrorCode::conflict,
+      fmt::format(
+          "nothing was approved: say what you read by its digest (of promotion {} it is --evidence {} "
+          "now), or approve what is found by --yes",
+          id, digest));
+}
+
+}  // namespace
+
+int approve(const ConnectionArgs& connection, const ApproveArgs& args) {
   return with_daemon(connection, [&](Client& client) -> Result<int> {
-    const std::string id = TRY(find_promotion(client, promotion));
-    std::string digest = evidence_digest;
+    const std::string id = TRY(find_awaiting_promotion(client, args.promotion));
+    std::string digest = args.evidence_digest;
     if (digest.empty()) {
       const auto seen = TRY(parse_answer(client.get(promotion_path(id))));
-      digest = text_of(member_of(seen, "approval"), "evidence_digest");
-      if (digest.empty()) {
-        return fail(ErrorCode::conflict, fmt::format("promotion {} is not waiting for approval: it is {}", id,
-                                                     progress_line(seen)));
-      }
-      if (!connection.json) print(promotion_text(seen));
+      digest = TRY(read_evidence(connection, args, id, seen));
     }
-    return change(connection, client, id, "approve", {{"evidence_digest", digest}, {"reason", reason}});
+    return change(connection, client, id, "approve", {{"evidence_digest", digest}, {"reason", args.reason}});
   });
 }
 

@@ -156,7 +156,10 @@ void add_plain_option(CLI::App& sub, ConnectionArgs& into) {
 
 void add_until_option(CLI::App& sub, ConnectionArgs& into) {
   sub.add_option("--until", into.until,
-                 "Also end, with exit code 0, once the promotion is in this state: awaiting_approval");
+                 "Follow it until it is in this state, such as awaiting_approval, or ended; exit code 0 then")
+      ->check(CLI::IsMember({"queued", "running", "paused", "awaiting_approval", "inconclusive",
+                             "rolling_back", "finalizing", "succeeded", "rejected", "errored", "aborted",
+                             "expired", "superseded"}));
 }
 
 int status(const ConnectionArgs& connection, const std::string& subject) {

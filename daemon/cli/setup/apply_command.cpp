@@ -103,7 +103,7 @@ int apply(const ConnectionArgs& connection, const ApplyArgs& args) {
   auto items = read_setup_file(args.file);
   if (!items) return report(items.error());
   return with_daemon(connection, [&](Client& client) -> Result<int> {
-    const auto steps = TRY(plan_setup(client, args.file, std::move(*items)));
+    const auto steps = TRY(plan_setup(client, name_of_file(args.file), std::move(*items)));
     Report told(connection, args);
     if (!args.dry_run) return carry_out_all(client, steps, told);
     for (const auto& step : steps) told.step(step);

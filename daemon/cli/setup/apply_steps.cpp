@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
@@ -61,12 +63,25 @@ json engine_as_stored(const json& stored, const json& wanted) {
     engine["checkpoint"]["digest"] = text_of(stored, "checkpoint");
   for (const char* member : {"max_requests_per_second", "key_header", "key_file", "ca_file"})
     if (base::member(stored, member) != nullptr) engine[member] = stored[member];
-  // Files are stored with the folder that they lie in.
+  // Files are shown with the folder that they lie in.
+  const std::filesystem::path folder = text_of(stored, "files_dir");
   for (const char* member : {"key_file", "ca_file"}) {
     const auto path = text_of(engine, member), asked = text_of(wanted, member);
-    if (!asked.empty() && path.ends_with("/" + asked)) engine[member] = asked;
+    const bool same = !path.empty() && !asked.empty() &&
+                      (folder / asked).lexically_normal() == std::filesystem::path(path).lexically_normal();
+    if (same) engine[member] = asked;
   }
   return engine;
+}
+
+/// The members of an engine that are kept by its URL, so that engines of one URL share them.
+constexpr std::array<const char*, 3> kAccess{"key_file", "key_header", "ca_file"};
+
+json access_of(const json& engine) {
+  json access = json::object();
+  for (const char* member : kAccess)
+    if (const auto text = text_of(engine, member); !text.empty()) access[member] = text;
+  return access;
 }
 
 json engine_as_registered(json wanted) {
@@ -102,10 +117,11 @@ class Planner {
     SetupStep step{.item = std::move(item)};
     if (stored.is_null()) {
       step.action = SetupAction::created;
-      return step;
+    } else {
+      TRY(compare(step, stored));
+      if (!step.differences.empty()) step.action = SetupAction::changed;
     }
-    TRY(compare(step, stored));
-    if (!step.differences.empty()) step.action = SetupAction::changed;
+    if (step.item.kind == SetupKind::engine) TRY(look_at_sharers(step));
     return step;
   }
 
@@ -163,6 +179,44 @@ class Planner {
     return {};
   }
 
+  /// Engines of one URL have one key and one CA file: those of the newest registration. In a file they have
+  /// to agree; one that is registered and not in the file goes along, which the step says.
+  Result<void> look_at_sharers(SetupStep& step) {
+    const json wanted = engine_as_registered(step.item.body);
+    const auto url = text_of(wanted, "url");
+    const auto [same, is_first] = by_url_.try_emplace(url, step.item.name, access_of(wanted));
+    if (!is_first && same->second.second != access_of(wanted))
+      fault(step.item.at,
+            fmt::format("engines {} and {} share {}, and with it one key and one CA file: say the same "
+                        "key_file, key_header and ca_file of both",
+                        same->second.first, step.item.name, url));
+    if (step.action == SetupAction::unchanged) return {};
+    TRY(read_engines());
+    for (const auto& other : *engines_) {
+      const auto name = text_of(other, "name");
+      if (text_of(other, "url") != url || in_file_.contains(std::pair(SetupKind::engine, name))) continue;
+      if (access_of(engine_as_stored(other, wanted)) != access_of(wanted))
+        step.note = fmt::format("engine {}, which shares {}, gets this key and CA file too", name, url);
+    }
+    return {};
+  }
+
+  Result<void> read_engines() {
+    if (engines_) return {};
+    engines_.emplace();
+    std::string next;
+    do {
+      const auto answer =
+          client_.get("/v1/engines?limit=500" + (next.empty() ? "" : "&after=" + net::percent_encode(next)));
+      if (!answer && answer.error().code == ErrorCode::not_found) return {};  // of a daemon without this list
+      const auto page = TRY(parse_answer(answer));
+      for (const json& engine : member_of(page, "items")) engines_->push_back(engine);
+      const auto before = std::exchange(next, text_of(page, "next"));
+      if (next == before) break;
+    } while (!next.empty());
+    return {};
+  }
+
   /// The newest registration of a name is what the name stands for; an older one cannot become it again.
   Result<void> compare_contract(SetupStep& step, const json& stored) {
     if (text_of(stored, "digest") == step.item.digest) return {};
@@ -196,6 +250,9 @@ class Planner {
   std::string file_;
   std::set<std::pair<SetupKind, std::string>> in_file_;
   std::map<std::pair<SetupKind, std::string>, bool> known_;
+  std::map<std::string, std::pair<std::string, json>>
+      by_url_;                                ///< of the file: the first engine, and its access
+  std::optional<std::vector<json>> engines_;  ///< that are registered, once they were read
   std::vector<std::string> faults_;
 };
 
@@ -253,7 +310,11 @@ Result<std::vector<std::string>> carry_out(Client& client, const SetupStep& step
   std::vector<std::string> warnings;
   for (const json& warning : member_of(answer, "warnings")) warnings.push_back(plain_text(warning));
   const json abilities = member_of(answer, "abilities");
-  for (const json& note : member_of(abilities, "notes")) warnings.push_back(plain_text(note));
+  for (const json& note : member_of(abilities, "notes"))
+    warnings.push_back(
+        fmt::format("engine {}: {}; what an engine cannot do matters only to clauses that need "
+                    "it, which 'driftgate promote --dry-run' names",
+                    step.item.name, plain_text(note)));
   return warnings;
 }
 

@@ -22,7 +22,9 @@ void CommandLine::add_setup() {
   doctor->add_option("--config", doctor_.config, "Settings file of this machine's daemon");
   doctor->add_option("--data-dir", doctor_.data_dir, "Data folder, instead of the configured one");
   doctor->add_flag("--alive", doctor_.alive, "Only whether the daemon answers at all: for health checks");
+}
 
+void CommandLine::add_key_copy() {
   offline(*app_.get_subcommand("key"), "copy", "Copy the keys that backups do not contain",
           {{"--to", key_copy_.to, "Folder for the copies, kept apart from this machine"}}, [this] {
             key_copy_.config = offline_.config;

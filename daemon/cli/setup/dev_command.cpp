@@ -12,7 +12,7 @@
 #include "daemon/base/read_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output.hpp"
-#include "daemon/cli/setup/dev_run.hpp"
+#include "daemon/cli/setup/dev/dev_run.hpp"
 #include "daemon/cli/setup/setup_commands.hpp"
 #include "daemon/cli/setup/working_folder.hpp"
 

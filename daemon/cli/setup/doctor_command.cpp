@@ -1,12 +1,18 @@
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
 
 #include "daemon/base/clock.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output.hpp"
+#include "daemon/cli/setup/as_owner.hpp"
 #include "daemon/cli/setup/doctor_checks.hpp"
+#include "daemon/cli/setup/ports.hpp"
 #include "daemon/cli/setup/setup_commands.hpp"
 
 namespace driftgate::cli {
@@ -48,42 +54,87 @@ schema::Result<Deployment> local_deployment(const DoctorArgs& args, const ReadDe
   return read(config, args.data_dir);
 }
 
-/// What asks the daemon: with the data folder's admin token where it may be read and no other was named.
-ConnectionArgs asking(ConnectionArgs connection, const Deployment* deployment) {
-  if (deployment == nullptr || !connection.token_file.empty()) return connection;
-  const auto admin = deployment->data_dir / "admin.token";
-  if (::access(admin.c_str(), R_OK) == 0) connection.token_file = admin.string();
-  return connection;
-}
-
-void ask_daemon(const ConnectionArgs& connection, const Deployment* deployment, Findings& into) {
-  auto client = Client::open(connection);
-  if (!client) return into.skipped("what the daemon knows", client.error().message);
-  check_daemon(*client, connection.url, connection.tls, deployment, into);
-}
-
 std::string text_in(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
+/// Who listens at a deployment's own address. Anybody may listen on the port of a daemon that does not run,
+/// and must not be given its tokens.
+enum class Answerer {
+  none,    ///< nobody, or somebody else than the daemon
+  ours,    ///< the user whom the data folder belongs to, or root, who could read it anyway
+  unknown  ///< this user may not see who
+};
+
+Answerer answerer_of(const Deployment& deployment) {
+  struct stat folder {};
+  if (::stat(deployment.data_dir.c_str(), &folder) != 0)
+    return errno == ENOENT ? Answerer::none : Answerer::unknown;
+  const auto listener = find_listener(address_and_port(deployment.listen).second);
+  if (listener.users == std::set<uid_t>{folder.st_uid}) return Answerer::ours;
+  // A request would start the service that is stopped.
+  if (listener.is_waiting()) return Answerer::none;
+  if (listener.users == std::set<uid_t>{0} && listener.pid != 0) {
+    const bool trusted = listener.holder == 0 || listener.holder == folder.st_uid;
+    return trusted ? Answerer::ours : Answerer::none;
+  }
+  return listener.is_hidden() ? Answerer::unknown : Answerer::none;
+}
+
+/// With the data folder's admin token. Root reads it as the folder's owner, who could have put a link to
+/// another file in its place.
+schema::Result<Client> own_client(ConnectionArgs connection, const Deployment& deployment) {
+  connection.token_file = (deployment.data_dir / "admin.token").string();
+  const AsOwner owner(deployment.data_dir);
+  if (owner.failed())
+    return schema::fail(schema::ErrorCode::forbidden, "root may not become the owner of the data folder");
+  return Client::open(connection);
+}
+
+/// `own`: the URL is that of the deployment's settings, and who answers is known. A token in the environment
+/// belongs to the daemon in the environment and is not sent there.
+void ask_daemon(const ConnectionArgs& connection, const Deployment* deployment, bool own, Findings& into) {
+  const bool named = !own || !connection.token_file.empty();
+  auto client = named ? Client::open(connection) : own_client(connection, *deployment);
+  if (!client)
+    return into.skipped("what the daemon knows",
+                        client.error().message + (named ? "" : "; give a token with --token-file"));
+  check_daemon(*client, connection.url, connection.tls, deployment, into);
+}
+
+/// Files as the daemon's user sees them: what root may read says nothing about the daemon.
+void look_at_files(const Deployment& deployment, bool is_running, Findings& into) {
+  std::error_code error;
+  const AsOwner daemon(deployment.data_dir);
+  if (daemon.failed() || (::geteuid() == 0 && !std::filesystem::exists(deployment.data_dir, error)))
+    into.skipped("what root may read and the daemon's user may not", "run doctor as the daemon's user");
+  check_files(deployment, into);
+  check_keys(deployment, into);
+  check_backups(deployment, base::wall_clock_us(), into);
+  if (!is_running) check_idle_head(deployment, into);
+}
+
 /// Looks at everything that can be reached. `deployment` is empty for a daemon that only its URL is known of.
 void look(const Deployment* deployment, ConnectionArgs connection, Findings& into) {
   if (connection.tls.ca.empty()) connection.tls.ca = text_in("DRIFTGATE_CA");
-  const bool is_running = !connection.url.empty() && answers(connection.url, connection.tls);
+  const bool own = deployment != nullptr && connection.url.empty();
+  if (own) connection.url = deployment->url();
+  const auto answerer = own ? answerer_of(*deployment) : Answerer::ours;
+  const bool is_running =
+      answerer == Answerer::ours && !connection.url.empty() && answers(connection.url, connection.tls);
   if (deployment != nullptr) {
-    check_files(*deployment, into);
-    check_keys(*deployment, into);
-    check_backups(*deployment, base::wall_clock_us(), into);
+    look_at_files(*deployment, is_running, into);
     check_processes(*deployment, is_running, into);
-    if (!is_running) check_idle_head(*deployment, into);
   }
-  if (is_running)
-    ask_daemon(asking(std::move(connection), deployment), deployment, into);
-  else if (deployment == nullptr)
-    into.error("daemon", "none answers at " + connection.url, "start it, or give the right --url");
-  else
-    into.skipped("engines, clocks, schedules, webhooks", "no daemon answers at " + connection.url);
+  if (is_running) return ask_daemon(connection, deployment, own, into);
+  if (deployment == nullptr)
+    return into.error("daemon", "none answers at " + connection.url, "start it, or give the right --url");
+  into.skipped("engines, clocks, schedules, webhooks",
+               answerer == Answerer::unknown
+                   ? "this user cannot tell who listens at " + connection.url +
+                         "; run doctor as the daemon's user, or name the daemon with --url"
+                   : "no daemon answers at " + connection.url);
 }
 
 }  // namespace
@@ -101,9 +152,9 @@ int doctor_command(const DoctorArgs& args, const ConnectionArgs& given, const Re
     else
       findings.error("settings", read_here.error().message,
                      "correct the file; 'driftgate settings' prints every setting");
-    if (deployment && connection.url.empty()) connection.url = deployment->url();
   }
-  if (args.alive && findings.empty()) return say_whether_alive(connection.url);
+  if (args.alive && findings.empty())
+    return say_whether_alive(connection.url.empty() ? deployment->url() : connection.url);
   if (deployment || !connection.url.empty()) look(deployment ? &*deployment : nullptr, connection, findings);
   print_line(given.json ? findings.json() : findings.text().substr(0, findings.text().size() - 1));
   return findings.empty() ? kExitOk : kExitViolated;

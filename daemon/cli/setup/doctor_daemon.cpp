@@ -190,8 +190,14 @@ void check_schedules(Client& client, Findings& into) {
 void check_published(Client& client, const Deployment& deployment, Findings& into) {
   const std::string where = "evidence.head_file: " + deployment.head_file.string();
   const auto note = client.get("/v1/log/checkpoint");
-  const auto head = note ? evidence::read_checkpoint(*note) : std::unexpected(note.error());
-  if (!head) return into.skipped("published head", head.error().message);
+  if (!note) return into.skipped("published head", note.error().message);
+  const auto head = evidence::read_checkpoint(*note);
+  const auto key = evidence::SigningKey::load(deployment.head_key.string());
+  if (!head || (key && !evidence::open_checkpoint(*note, head->checkpoint.origin, key->public_key())))
+    return into.error(
+        "daemon", "what answers does not sign its head by " + deployment.head_key.string(),
+        "another program, or another daemon, answers at this URL: see 'listen' in the settings, "
+        "and --url");
   for (int look = 0; look < kPublishLooks; ++look) {
     const auto text = read_file(deployment.head_file.string(), evidence::kMaxNoteBytes);
     if (!text) return into.skipped("published head", text.error().message);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 
+#include "daemon/cli/setup/as_owner.hpp"
 #include "daemon/cli/setup/doctor_checks.hpp"
 #include "daemon/cli/setup/key_copies.hpp"
 #include "daemon/cli/setup/working_folder.hpp"
@@ -37,8 +38,8 @@ void check_root(const fs::path& root, Findings& into) {
                       "make the folder, or take it out of the setting 'roots' and restart the daemon");
   if (!S_ISDIR(status.st_mode))
     return into.error(where, "is no folder", "name its folder in the setting 'roots'");
-  if (::access(root.c_str(), R_OK | X_OK) != 0)
-    into.error(where, "the user who asks cannot read it",
+  if (!may_use(root, R_OK | X_OK))
+    into.error(where, fmt::format("uid {} cannot read it", ::geteuid()),
                "let the daemon's user read and enter it (chmod, or a group), or run doctor as that user");
 }
 
@@ -48,7 +49,7 @@ void check_roots(const Deployment& deployment, Findings& into) {
                  "list the folders in the setting 'roots' and restart the daemon");
   for (const auto& root : deployment.roots) check_root(root, into);
   for (const auto& [name, program] : deployment.adapters) {
-    if (::access(program.c_str(), X_OK) != 0)
+    if (!may_use(program, X_OK))
       into.error("adapters: " + name, fmt::format("{}: {}", program, std::strerror(errno)),
                  "install the program or correct its path in the setting 'adapters'");
   }
@@ -68,7 +69,7 @@ void check_data_folder(const Deployment& deployment, Findings& into) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) {
     const fs::path above = standing(folder);
-    if (::access(above.c_str(), W_OK | X_OK) != 0)
+    if (!may_use(above, W_OK | X_OK))
       into.error(where, fmt::format("is not there, and {} cannot be written", above.string()),
                  "make it for the daemon's user: install -d -m 0700 -o USER " + folder.string());
     return;
@@ -76,7 +77,7 @@ void check_data_folder(const Deployment& deployment, Findings& into) {
   if ((status.st_mode & 077) != 0)
     into.error(where, fmt::format("others may enter it (mode {:04o})", status.st_mode & 07777u),
                "chmod 0700 " + folder.string());
-  if (::access(folder.c_str(), R_OK | W_OK | X_OK) != 0)
+  if (!may_use(folder, R_OK | W_OK | X_OK))
     into.warning(where, "the user who asks may not use it, so that what is in it was not looked at",
                  fmt::format("run doctor as the daemon's user (uid {})", status.st_uid));
 }
@@ -103,7 +104,7 @@ void check_space(const Deployment& deployment, Findings& into) {
 
 void check_webhook_secrets(const Deployment& deployment, Findings& into) {
   for (const auto& [name, secret] : deployment.webhooks) {
-    if (::access(secret.c_str(), R_OK) != 0)
+    if (!may_use(secret, R_OK))
       into.error("webhooks.endpoints: " + name, fmt::format("{}: {}", secret, std::strerror(errno)),
                  "write its secret: driftgate key generate --use webhook --out " + secret);
   }
@@ -119,15 +120,15 @@ void check_slurm_settings(const Deployment& deployment, Findings& into) {
       return into.error("slurm.bin_dir", found.error().message,
                         "install Slurm's client programs, or set slurm.bin_dir");
   const auto& conf = deployment.slurm.conf_file;
-  if (!conf.empty() && ::access(conf.c_str(), R_OK) != 0)
+  if (!conf.empty() && !may_use(conf, R_OK))
     into.error("slurm.conf_file: " + conf.string(), std::strerror(errno),
                "correct the setting slurm.conf_file");
   const auto& script = deployment.slurm_template;
-  if (!script.empty() && ::access(script.c_str(), R_OK) != 0)
+  if (!script.empty() && !may_use(script, R_OK))
     into.error("slurm.template: " + script.string(), std::strerror(errno),
                "correct the setting slurm.template");
   const fs::path jobs_dir = standing(deployment.slurm_jobs_dir);
-  if (::access(jobs_dir.c_str(), W_OK | X_OK) != 0)
+  if (!may_use(jobs_dir, W_OK | X_OK))
     into.error("slurm.jobs_dir: " + deployment.slurm_jobs_dir.string(), std::strerror(errno),
                "give a folder that the daemon's user may write and every node has under the same path");
   if (const auto answer = commands.ping(); !answer)
@@ -178,7 +179,7 @@ void check_files(const Deployment& deployment, Findings& into) {
 }
 
 void check_keys(const Deployment& deployment, Findings& into) {
-  if (is_present(deployment.data_dir) && ::access(deployment.data_dir.c_str(), R_OK | X_OK) != 0)
+  if (is_present(deployment.data_dir) && !may_use(deployment.data_dir, R_OK | X_OK))
     return into.skipped("keys and tokens", "they are in the data folder");
   for (const auto& file : {deployment.head_key, deployment.attestation_key, deployment.session_key})
     if (file.parent_path() != deployment.data_dir) check_secret(file, into);

@@ -67,8 +67,15 @@ int check_router(const Deployment& deployment, bool is_running, Findings& into) 
 void check_listen(const std::string& setting, const std::string& listen, Findings& into) {
   const auto [address, port] = address_and_port(listen);
   if (port == 0 || is_free_port(address, port)) return;
-  into.error(fmt::format("{}: {}", setting, listen),
-             fmt::format("the port is taken by {}", listener_on(port)),
+  const auto listener = find_listener(port);
+  const std::string where = fmt::format("{}: {}", setting, listen);
+  if (listener.is_waiting())
+    return into.warning(where, "systemd holds the port for a socket unit, and no service runs behind it",
+                        "see why it does not run: systemctl status driftgate, journalctl -u driftgate");
+  if (listener.is_hidden())
+    return into.skipped(where,
+                        "a program of root has the port, or systemd for a socket unit; run doctor as root");
+  into.error(where, fmt::format("the port is taken by {}", listener_on(port)),
              fmt::format("end that program, or choose another port in the setting '{}'", setting));
 }
 

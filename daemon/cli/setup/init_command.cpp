@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 
 #include "daemon/base/durable_file.hpp"
@@ -27,6 +28,10 @@ constexpr std::uint16_t kApiPort = 7433, kRouterPort = 8080, kEnginePort = 8101;
 Result<fs::path> checked_folder(const std::string& name) {
   std::error_code error;
   const fs::path folder = (fs::absolute(name) / "").lexically_normal().parent_path();
+  // The files name the folder, some of them in comments, which end with a line.
+  if (std::ranges::any_of(folder.string(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    return fail(ErrorCode::invalid_argument,
+                "the path of the folder has control characters: name another one");
   const auto status = fs::status(folder, error);
   if (fs::exists(status) && !fs::is_directory(status))
     return fail(ErrorCode::already_exists, fmt::format("{} is there and is no folder", folder.string()));

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -19,8 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The inodes of the sockets that listen on a port, by a table of /proc/net.
-void add_listening(const char* table, std::uint16_t port, std::set<std::string>& inodes) {
+/// The inodes of the sockets that listen on a port and their owners, by a table of /proc/net.
+void add_listening(const char* table, std::uint16_t port, std::set<std::string>& inodes,
+                   std::set<uid_t>& users) {
   std::ifstream file(table);
   std::string line;
   std::getline(file, line);  // the header
@@ -28,9 +31,14 @@ void add_listening(const char* table, std::uint16_t port, std::set<std::string>&
     // sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode
     std::istringstream words(line);
     std::string number, local, remote, state, skip, inode;
-    words >> number >> local >> remote >> state >> skip >> skip >> skip >> skip >> skip >> inode;
+    uid_t user = 0;
+    words >> number >> local >> remote >> state >> skip >> skip >> skip >> user >> skip >> inode;
+    if (!words) continue;
     constexpr std::string_view kListens = "0A";
-    if (state == kListens && local.ends_with(fmt::format(":{:04X}", port))) inodes.insert(inode);
+    if (state == kListens && local.ends_with(fmt::format(":{:04X}", port))) {
+      inodes.insert(inode);
+      users.insert(user);
+    }
   }
 }
 
@@ -77,20 +85,31 @@ std::uint16_t first_free_port(std::uint16_t from, const std::vector<std::uint16_
   return from;
 }
 
-std::string listener_on(std::uint16_t port) {
+Listener find_listener(std::uint16_t port) {
+  Listener found;
   std::set<std::string> inodes;
-  add_listening("/proc/net/tcp", port, inodes);
-  add_listening("/proc/net/tcp6", port, inodes);
+  add_listening("/proc/net/tcp", port, inodes, found.users);
+  add_listening("/proc/net/tcp6", port, inodes, found.users);
   std::error_code error;
   for (fs::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
     const std::string pid = at->path().filename().string();
     if (pid.empty() || pid.find_first_not_of("0123456789") != std::string::npos) continue;
     if (!holds_one_of(at->path(), inodes)) continue;
-    std::string name;
-    std::getline(std::ifstream(at->path() / "comm") >> std::ws, name);
-    return fmt::format("{} (pid {})", name.empty() ? "a program" : name, pid);
+    struct stat status {};
+    const auto read = std::from_chars(pid.data(), pid.data() + pid.size(), found.pid);
+    if (read.ec != std::errc{} || ::stat(at->path().c_str(), &status) != 0) continue;
+    found.holder = status.st_uid;
+    found.name.clear();
+    std::getline(std::ifstream(at->path() / "comm") >> std::ws, found.name);
+    if (found.name.empty()) found.name = "a program";
+    if (!found.is_waiting()) return found;  // else the service has it too, if it runs
   }
-  return "another program";
+  return found;
+}
+
+std::string listener_on(std::uint16_t port) {
+  const auto found = find_listener(port);
+  return found.pid == 0 ? "another program" : fmt::format("{} (pid {})", found.name, found.pid);
 }
 
 }  // namespace driftgate::cli

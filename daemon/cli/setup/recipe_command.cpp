@@ -66,7 +66,11 @@ int recipe_set(const ConnectionArgs& connection, const RecipeArgs& args) {
 int recipe_delete(const ConnectionArgs& connection, const std::string& model) {
   return with_daemon(connection, [&](Client& client) -> Result<int> {
     const auto recipe = TRY(parse_answer(client.get(recipe_path(model))));
-    TRY(client.change("DELETE", recipe_path(model), base::integer_at(recipe, "revision")));
+    const auto answer =
+        TRY(client.change("DELETE", recipe_path(model), base::integer_at(recipe, "revision")));
+    const auto told = json::parse(answer, nullptr, false);
+    for (const json& warning : member_of(told, "warnings"))
+      fmt::print(stderr, "driftgate: warning: {}\n", printable(plain_text(warning)));
     print_line(connection.json ? json{{"deleted", model}}.dump()
                                : fmt::format("the recipe of {} is deleted", model));
     return kExitOk;

@@ -4,10 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <iostream>
 #include <set>
 
+#include "daemon/base/engine_access.hpp"
 #include "daemon/cli/service/client.hpp"
 #include "daemon/cli/setup/setup_parts.hpp"
+#include "daemon/net/url.hpp"
+#include "daemon/pipeline/requests/recipe.hpp"
+#include "daemon/schedule/cron.hpp"
+#include "daemon/schedule/zone.hpp"
 #include "schema/json.hpp"
 #include "schema/names.hpp"
 
@@ -25,6 +31,7 @@ using schema::Result;
 constexpr std::size_t kMaxItems = 1'000;  ///< of a section
 constexpr std::uint64_t kMaxRate = 10'000'000;
 constexpr std::uint64_t kMaxGraceSeconds = std::uint64_t{7} * 86'400;
+constexpr std::string_view kStandardInput = "-";
 constexpr std::array<std::string_view, 1> kVersions{"driftgate/v1"};
 constexpr std::array<std::string_view, 1> kKinds{"Setup"};
 constexpr std::array<std::string_view, 2> kMisfires{"skip", "run_once"};
@@ -37,6 +44,22 @@ json plain_json(const DocumentNode& node) {
 
 json text_or_null(const std::optional<std::string>& text) {
   return text ? json(*text) : json();
+}
+
+Result<std::string> read_document_file(const std::string& path) {
+  if (path != kStandardInput) return read_file(path, schema::kMaxDocumentBytes);
+  std::string text(schema::kMaxDocumentBytes + 1, '\0');
+  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::cin.gcount()));
+  if (text.size() <= schema::kMaxDocumentBytes) return text;
+  return schema::fail(ErrorCode::limit_exceeded,
+                      fmt::format("standard input has more than {} bytes", schema::kMaxDocumentBytes));
+}
+
+/// What the relative paths of a file are relative to.
+std::filesystem::path folder_of(const std::string& path) {
+  return path == kStandardInput ? std::filesystem::current_path()
+                                : std::filesystem::absolute(path).parent_path();
 }
 
 /// The value at a JSON pointer, or as near as there is one.
@@ -199,7 +222,23 @@ class SetupReader {
     for (const char* field : {"key_file", "key_header", "ca_file"})
       if (const auto text = text_at(fields, field)) body[field] = *text;
     fields.finish();
+    if (body.value("url", json()).is_string()) check_engine(at, body);
     add(SetupKind::engine, at, name, std::move(body), std::move(needs));
+  }
+  /// What the daemon would refuse whatever it has: told here, before the first change.
+  void check_engine(const Cursor& at, const json& body) {
+    const auto refuse = [&](const char* member, const std::string& why) {
+      faults_.push_back({node_at(at.node, std::string("/") + member).position,
+                         fmt::format("{}/{}", at.pointer, member), why});
+    };
+    const auto url = net::engine_base_url(body["url"].get<std::string>());
+    if (!url) return refuse("url", url.error().message);
+    if (body.contains("ca_file") && !url->starts_with("https://"))
+      refuse("ca_file", "a CA file is for an engine whose URL is https://");
+    if (!body.contains("key_header")) return;
+    if (!body.contains("key_file")) refuse("key_header", "it names the header of a key: give key_file too");
+    const auto header = base::check_key_header(body["key_header"].get<std::string>());
+    if (!header) refuse("key_header", header.error().message);
   }
   json checkpoint_of(const Cursor& at) {
     if (at.node.kind == DocumentNode::Kind::text) return json{{"uri", paths_.absolute(at.node.text)}};
@@ -231,11 +270,21 @@ class SetupReader {
     Fields fields(at, "a recipe");
     const auto name = name_of(fields, "model");
     RequestPartsReader reader(folder_);
+    const auto faults = faults_.size();
     auto body = reader.recipe(fields);
     fields.finish();
+    if (faults_.size() == faults) check(at, "", pipeline::parse_recipe(schema::canonical_json(body)));
     auto needs = reader.take_needs();
     needs.push_back({SetupKind::model, name, at.node.position});
     add(SetupKind::recipe, at, name, std::move(body), std::move(needs));
+  }
+
+  /// The fault of an item, which the daemon would find too; `part` is what was looked at.
+  template <typename T>
+  void check(const Cursor& at, const std::string& part, const Result<T>& found) {
+    if (found) return;
+    const auto pointer = part + (found.error().where.starts_with('/') ? found.error().where : std::string());
+    faults_.push_back({node_at(at.node, pointer).position, at.pointer + pointer, found.error().message});
   }
 
   void schedule(const Cursor& at) {
@@ -254,8 +303,18 @@ class SetupReader {
     body["misfire"] = kMisfires[misfire];
     body["if_running"] = kIfRunning[if_running];
     body["grace_s"] = grace_s;
+    if (body.value("cron", json()).is_string())
+      check(at, "/cron", schedule::parse_cron(body["cron"].get<std::string>()));
+    // A machine without a database of time zones leaves that to the daemon.
+    if (schedule::Zone::find("Europe/Berlin"))
+      check(at, "/timezone", schedule::Zone::find(body["timezone"].get<std::string>()));
     RequestPartsReader reader(folder_);
-    if (const auto promotion = fields.need("promotion")) body["promotion"] = reader.promotion(*promotion);
+    const auto faults = faults_.size();
+    if (const auto promotion = fields.need("promotion")) {
+      body["promotion"] = reader.promotion(*promotion);
+      if (faults_.size() == faults)
+        check(at, "/promotion", pipeline::parse_asked_promotion(schema::canonical_json(body["promotion"])));
+    }
     fields.finish();
     add(SetupKind::schedule, at, name, std::move(body), reader.take_needs());
   }
@@ -282,23 +341,27 @@ Result<std::vector<SetupItem>> parse_setup(std::string_view text, const std::str
   return SetupReader(name, folder).read(text);
 }
 
+std::string name_of_file(const std::string& path) {
+  return path == kStandardInput ? "standard input" : path;
+}
+
 Result<std::vector<SetupItem>> read_setup_file(const std::string& path) {
-  const auto text = TRY(read_file(path, schema::kMaxDocumentBytes));
-  return parse_setup(text, path, std::filesystem::absolute(path).parent_path());
+  const auto text = TRY(read_document_file(path));
+  return parse_setup(text, name_of_file(path), folder_of(path));
 }
 
 Result<json> read_recipe_file(const std::string& path) {
-  const auto text = TRY(read_file(path, schema::kMaxDocumentBytes));
+  const auto text = TRY(read_document_file(path));
   std::vector<Fault> faults;
   const auto root = schema::read_document(text, faults);
   json recipe;
   if (root) {
     Fields fields({*root, "", faults}, "a recipe");
-    recipe = RequestPartsReader(std::filesystem::absolute(path).parent_path()).recipe(fields);
+    recipe = RequestPartsReader(folder_of(path)).recipe(fields);
     fields.finish();
   }
   if (faults.empty()) return recipe;
-  return schema::fail(ErrorCode::invalid_document, schema::format_faults(faults, path));
+  return schema::fail(ErrorCode::invalid_document, schema::format_faults(faults, name_of_file(path)));
 }
 
 }  // namespace driftgate::cli

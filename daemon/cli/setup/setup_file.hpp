@@ -37,8 +37,11 @@ struct SetupItem {
 
 /// Reads a setup file and the files that it names. Relative paths are taken from its folder. The items come
 /// in the order in which they are applied. `invalid_document` with all faults, a line for each:
-/// "FILE:line:column: …"; `io` when the file itself cannot be read.
+/// "FILE:line:column: …"; `io` when the file itself cannot be read. "-" is standard input, and the folder
+/// then the working directory.
 [[nodiscard]] schema::Result<std::vector<SetupItem>> read_setup_file(const std::string& path);
+/// "-" is "standard input" in messages.
+[[nodiscard]] std::string name_of_file(const std::string& path);
 /// The same of a text. `name` stands for it in messages, `folder` is absolute.
 [[nodiscard]] schema::Result<std::vector<SetupItem>> parse_setup(std::string_view text,
                                                                  const std::string& name,

@@ -121,7 +121,6 @@ void RequestPartsReader::parts(Fields& fields, json& into) {
   put_field(fields, "contract", into, [&](const Cursor& at) { return named(at, SetupKind::contract); });
   put_field(fields, "captures", into, [&](const Cursor& at) { return captures(at); });
   put_field(fields, "fallback_engine", into, [&](const Cursor& at) { return named(at, SetupKind::engine); });
-  put_field(fields, "accept_undecidable", into, flag_of_field);
 }
 
 json RequestPartsReader::kernels(const Cursor& at) {
@@ -153,6 +152,7 @@ json RequestPartsReader::promotion(const Cursor& at) {
   if (const auto model = fields.need("model")) found["model"] = named(*model, SetupKind::model);
   if (const auto engine = fields.need("engine")) found["engine"] = named(*engine, SetupKind::engine);
   parts(fields, found);
+  put_field(fields, "accept_undecidable", found, flag_of_field);
   put_field(fields, "note", found, text_of_field);
   put_field(fields, "recipe", found, wish_of);
   fields.finish();

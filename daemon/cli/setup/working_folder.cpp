@@ -125,8 +125,10 @@ std::string next_commands(const FolderPlan& plan) {
   if (plan.example)
     text += fmt::format(
         "    {0}/traffic.sh &                       # users\n"
-        "    driftgate promote tinylm --engine bf16 --wait\n"
-        "    driftgate approve tinylm --token-file {0}/tokens/approver.token --reason \"read the figures\"\n",
+        "    driftgate promote tinylm --engine bf16 --wait --until awaiting_approval\n"
+        "    driftgate approve tinylm --yes --token-file {0}/tokens/approver.token --reason \"read the "
+        "figures\"\n"
+        "    driftgate watch tinylm\n",
         folder);
   else
     text += "    driftgate promote MODEL --engine ENGINE --wait\n";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "daemon/drift/reports/words.hpp"
 #include "stages/report/wording.hpp"
@@ -66,8 +67,10 @@ std::string mean_beside_corpus(const DriftReport& report, const gpu::Summary& sl
     return slice.nonfinite_rows > 0 ? ", " + counted(slice.nonfinite_rows, "row") + " not finite"
                                     : std::string{};
   }
-  std::string out = fmt::format(", mean kl_inf_train {}", stages::figure(mean));
-  if (corpus > 0) out += fmt::format(", {:.3g} times the corpus", mean / corpus);
+  const bool lower_bounds = !report.table->partial.mode.empty();
+  std::string out =
+      fmt::format(", mean kl_inf_train {}{}", lower_bounds ? "at least " : "", stages::figure(mean));
+  if (corpus > 0 && !lower_bounds) out += fmt::format(", {:.3g} times the corpus", mean / corpus);
   return out;
 }
 
@@ -96,11 +99,25 @@ std::optional<FoundSlice> slice_of(const DriftReport& report, const Finding& fin
   return more ? std::optional(described(report, worst.where)) : std::nullopt;
 }
 
-std::vector<const gpu::WorstRow*> rows_of(const DriftReport& report, const schema::SliceWhere& where) {
+using Infos = std::vector<const gpu::SequenceInfo*>;
+
+/// What is known about the sequence of each worst row; null where nothing is.
+Infos infos_of_worst(const gpu::MeasurementTable& table) {
+  std::unordered_map<std::int64_t, const gpu::SequenceInfo*> wanted;
+  for (const gpu::WorstRow& row : table.worst_rows) wanted.emplace(row.sequence, nullptr);
+  for (const gpu::SequenceInfo& info : table.infos) {
+    if (const auto found = wanted.find(info.sequence); found != wanted.end()) found->second = &info;
+  }
+  Infos out;
+  for (const gpu::WorstRow& row : table.worst_rows) out.push_back(wanted.find(row.sequence)->second);
+  return out;
+}
+
+std::vector<const gpu::WorstRow*> rows_of(const DriftReport& report, const Infos& infos,
+                                          const schema::SliceWhere& where) {
   std::vector<const gpu::WorstRow*> out;
-  for (const gpu::WorstRow& row : report.table->worst_rows) {
-    if (out.size() == kRowsNamed) break;
-    if (matches(info_of(*report.table, row.sequence), where)) out.push_back(&row);
+  for (std::size_t i = 0; i < infos.size() && out.size() < kRowsNamed; ++i) {
+    if (matches(infos[i], where)) out.push_back(&report.table->worst_rows[i]);
   }
   return out;
 }
@@ -138,6 +155,7 @@ std::vector<Finding> findings_of(const DriftReport& report) {
     }
     found->verdicts.push_back(&verdict);
   }
+  const Infos infos = infos_of_worst(*report.table);
   for (Finding& finding : out) {
     std::vector<ClauseVerdict> own;
     for (const ClauseVerdict* verdict : finding.verdicts) {
@@ -148,7 +166,7 @@ std::vector<Finding> findings_of(const DriftReport& report) {
     std::ranges::stable_sort(finding.verdicts, graver);
     if (finding.gravest == Verdict::pass) continue;
     finding.slice = slice_of(report, finding);
-    finding.rows = rows_of(report, finding.slice ? finding.slice->where : schema::SliceWhere{});
+    finding.rows = rows_of(report, infos, finding.slice ? finding.slice->where : schema::SliceWhere{});
   }
   std::ranges::stable_sort(out, [](const Finding& a, const Finding& b) {
     return std::pair(gravity(a.verdict), gravity(a.gravest)) >
@@ -157,12 +175,42 @@ std::vector<Finding> findings_of(const DriftReport& report) {
   return out;
 }
 
+std::vector<const ClauseVerdict*> listed_verdicts(const std::vector<Finding>& findings, std::size_t most) {
+  struct Listed {
+    int rank = 0;
+    std::size_t order = 0;
+    const ClauseVerdict* verdict = nullptr;
+  };
+  std::vector<Listed> listed;
+  for (const Finding& finding : findings) {
+    for (const ClauseVerdict* verdict : finding.verdicts) {
+      const int passes = verdict->verdict == Verdict::pass ? 2 : 0;
+      const int behind = verdict == finding.verdicts.front() ? 0 : 1;
+      listed.push_back({passes + behind, listed.size(), verdict});
+    }
+  }
+  std::ranges::stable_sort(listed, {}, &Listed::rank);
+  if (listed.size() > most) listed.resize(most);
+  std::ranges::sort(listed, {}, &Listed::order);
+  std::vector<const ClauseVerdict*> out;
+  for (const Listed& one : listed) out.push_back(one.verdict);
+  return out;
+}
+
+std::size_t count_verdicts(const std::vector<Finding>& findings) {
+  std::size_t out = 0;
+  for (const Finding& finding : findings) out += finding.verdicts.size();
+  return out;
+}
+
 std::string row_text(const DriftReport& report, const gpu::WorstRow& row) {
   const gpu::SequenceInfo* info = info_of(*report.table, row.sequence);
   const auto at = [&](Metric metric) { return row.values[static_cast<std::size_t>(metric)]; };
   const std::string figure = at(Metric::nonfinite) > 0
                                  ? std::string("not finite")
-                                 : "kl_inf_train " + figure_text(at(Metric::kl_inf_train));
+                                 : std::string("kl_inf_train ") +
+                                       (report.table->partial.mode.empty() ? "" : "at least ") +
+                                       figure_text(at(Metric::kl_inf_train));
   return fmt::format("row {} (sequence {}{}, position {}, {})", row.row, row.sequence,
                      info == nullptr || info->id.empty() ? "" : ", " + visible(info->id, kMaxNameBytes),
                      row.position, figure);

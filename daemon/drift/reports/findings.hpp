@@ -33,6 +33,12 @@ struct Finding {
 /// into `report`.
 [[nodiscard]] std::vector<Finding> findings_of(const DriftReport& report);
 
+/// At most `most` verdicts for a table, in the order of the findings. What is left out first is what passes,
+/// then what is not the gravest of its clause.
+[[nodiscard]] std::vector<const schema::ClauseVerdict*> listed_verdicts(const std::vector<Finding>& findings,
+                                                                        std::size_t most);
+[[nodiscard]] std::size_t count_verdicts(const std::vector<Finding>& findings);
+
 /// "row 329 (sequence 20, numeric-0020, position 48, kl_inf_train 0.097)".
 [[nodiscard]] std::string row_text(const DriftReport& report, const gpu::WorstRow& row);
 /// "scaled_logits on language=de, 25 of 260 sequences"; empty where no pattern was recognised.

@@ -135,7 +135,8 @@ std::string failures(const DriftReport& report, const std::vector<Finding>& find
   }
   if (out.empty()) return {};
   if (shown > kCardsShown)
-    out += fmt::format("<p>{} more are in the table of clauses.</p>\n", shown - kCardsShown);
+    out += fmt::format("<p>{} more are in the table of clauses{}.</p>\n", shown - kCardsShown,
+                       shown > kRowsListed ? " and the JSON" : "");
   return "<h2>What does not pass</h2>\n" + out;
 }
 
@@ -214,21 +215,20 @@ std::string slices_plot(const DriftReport& report) {
 
 std::string clauses(const DriftReport& report, const std::vector<Finding>& findings) {
   std::vector<Cells> rows;
-  for (const Finding& finding : findings) {
-    for (const schema::ClauseVerdict* v : finding.verdicts) {
-      if (rows.size() == kRowsListed) break;
-      rows.push_back({isolated(v->clause),
-                      chip(v->verdict) + (v->severity == schema::Severity::soft ? " soft" : ""),
-                      "<bdi>" + markup(place_text(v->where)) + "</bdi>", markup_name(v->method),
-                      figure_text(v->estimate), figure_text(v->lower) + " to " + figure_text(v->upper),
-                      figure_text(limit_of(*v)), stages::count_text(v->clusters)});
-    }
+  for (const schema::ClauseVerdict* v : listed_verdicts(findings, kRowsListed)) {
+    rows.push_back({isolated(v->clause),
+                    chip(v->verdict) + (v->severity == schema::Severity::soft ? " soft" : ""),
+                    "<bdi>" + markup(place_text(v->where)) + "</bdi>", markup_name(v->method),
+                    figure_text(v->estimate), figure_text(v->lower) + " to " + figure_text(v->upper),
+                    figure_text(limit_of(*v)), stages::count_text(v->clusters)});
   }
   if (rows.empty()) return {};
   std::string out = "<h2>Clauses</h2>\n" + table("Clauses",
                                                  {"clause", "verdict", "slice", "method", "figure",
                                                   "interval", "limit", "independent units"},
                                                  rows, 4);
+  if (const std::size_t all = count_verdicts(findings); all > rows.size())
+    out += fmt::format("<p>{} more are in the JSON.</p>\n", all - rows.size());
   if (!report.not_evaluated.empty()) {
     out += "<p>Not evaluated, since captures cannot decide them:";
     for (const std::string& clause : report.not_evaluated) out += " " + isolated(clause);

@@ -108,7 +108,7 @@ std::string lines_of(const std::vector<Advice>& advice, const char* indent) {
 }
 
 /// The clauses that do not pass, the gravest first, with the places of those that block.
-std::string failures(const DriftReport& report, const std::vector<Finding>& findings) {
+std::string failures(const DriftReport& report, const std::vector<Finding>& findings, bool before_table) {
   std::string out;
   std::size_t shown = 0, all = 0;
   for (const Finding& finding : findings) {
@@ -124,7 +124,10 @@ std::string failures(const DriftReport& report, const std::vector<Finding>& find
     ++shown;
   }
   if (out.empty()) return {};
-  if (all > shown) out += fmt::format("- {} more are in the table below\n", all - shown);
+  const std::string_view place = !before_table         ? "the JSON"
+                                 : all > kClausesShown ? "the table below and the JSON"
+                                                       : "the table below";
+  if (all > shown) out += fmt::format("- {} more are in {}\n", all - shown, place);
   return "\n### What does not pass\n\n" + out + "\n### Where to look\n\n" +
          lines_of(diagnosis_of(report), "");
 }
@@ -135,16 +138,13 @@ std::string without_contract(const DriftReport& report) {
 
 std::string clauses(const DriftReport& report, const std::vector<Finding>& findings) {
   std::vector<Cells> rows;
-  std::size_t all = 0;
-  for (const Finding& finding : findings) {
-    for (const schema::ClauseVerdict* v : finding.verdicts) {
-      if (++all > kClausesShown) continue;
-      rows.push_back({upper_text(v->verdict) + (v->severity == schema::Severity::soft ? " (soft)" : ""),
-                      code(v->clause, true),
-                      v->where.empty() ? "corpus" : code(schema::slice_text(v->where), true),
-                      figure_text(v->estimate), figure_text(v->lower) + " to " + figure_text(v->upper),
-                      figure_text(limit_of(*v)), stages::count_text(v->clusters)});
-    }
+  const std::size_t all = count_verdicts(findings);
+  for (const schema::ClauseVerdict* v : listed_verdicts(findings, kClausesShown)) {
+    rows.push_back({upper_text(v->verdict) + (v->severity == schema::Severity::soft ? " (soft)" : ""),
+                    code(v->clause, true),
+                    v->where.empty() ? "corpus" : code(schema::slice_text(v->where), true),
+                    figure_text(v->estimate), figure_text(v->lower) + " to " + figure_text(v->upper),
+                    figure_text(limit_of(*v)), stages::count_text(v->clusters)});
   }
   if (rows.empty()) return {};
   std::string body =
@@ -223,17 +223,15 @@ std::string remarks(const DriftReport& report) {
 
 std::string report_markdown(const DriftReport& report) {
   const std::vector<Finding> findings = findings_of(report);
-  const std::vector<std::string> sections{
-      nonfinite(report),
-      report.has_contract ? failures(report, findings) : without_contract(report),
-      clauses(report, findings),
-      slices(report),
-      worst_rows(report),
-      metrics(report),
-      remarks(report)};
   constexpr std::string_view kLeftOut =
       "\nSome tables were left out, since a comment is limited; the JSON has them.\n";
-  std::string out = heading(report);
+  const std::string head = heading(report), rows = nonfinite(report), listed = clauses(report, findings);
+  std::string first = report.has_contract ? failures(report, findings, true) : without_contract(report);
+  const std::size_t size = head.size() + rows.size() + first.size() + listed.size() + kLeftOut.size();
+  if (report.has_contract && size > kMaxMarkdownBytes) first = failures(report, findings, false);
+  const std::vector<std::string> sections{
+      rows, first, listed, slices(report), worst_rows(report), metrics(report), remarks(report)};
+  std::string out = head;
   bool left_out = false;
   for (const std::string& section : sections) {
     const bool fits = out.size() + section.size() + kLeftOut.size() <= kMaxMarkdownBytes;

@@ -57,6 +57,17 @@ std::string_view untextual(const Entry& entry) {
   return {};
 }
 
+/// Who set the recipe that parts of a request came from (docs/evidence.md); "" where nothing did.
+std::string recipe_setter(const EntryValue::Object& body) {
+  const EntryValue::Object* at = &body;
+  for (const std::string_view name : {"request", "recipe"}) {
+    const auto found = at->find(name);
+    at = found == at->end() ? nullptr : found->second.object();
+    if (at == nullptr) return {};
+  }
+  return base::text_at(*at, "set_by");
+}
+
 /// The verdict that a stage's decision should have: by its clauses, and in the canary by its action too.
 Verdict stage_verdict(const StageDecision& decision) {
   const Verdict together = schema::combine(decision.clauses, decision.rules);
@@ -113,6 +124,7 @@ void PromotionDerivation::requested(const Entry& entry) {
   whole_ = true;
   subject_ = entry.draft.subject;
   askers_.insert(entry.draft.actor);
+  if (auto setter = recipe_setter(entry.draft.body); !setter.empty()) askers_.insert(std::move(setter));
   state_ = "queued";
 }
 

@@ -88,7 +88,7 @@ class PromotionDerivation {
   std::optional<ContractTerms> contract_{};
   bool whole_ = false;
   schema::EvidenceSubject subject_{};
-  std::set<std::string> askers_{};  ///< the requester, and who set the schedule that asked
+  std::set<std::string> askers_{};  ///< the requester, who set the schedule that asked, and the recipe
   std::string state_{}, traffic_ = "never_exposed", stage_{};
   std::int64_t ended_us_ = 0;
   std::uint64_t verdicts_ = 0;

@@ -148,6 +148,7 @@ class Reading {
     put_measured(about, "driftgate.lower", body, "lower");
     put_measured(about, "driftgate.upper", body, "upper");
     about.emplace_back("driftgate.samples", base::integer_at(body, "n"));
+    about.emplace_back("driftgate.evidence.seq", entry.seq);
     trace_.events.push_back(std::move(event));
   }
 

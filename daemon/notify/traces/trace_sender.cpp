@@ -1,6 +1,7 @@
 #include "daemon/notify/traces/trace_sender.hpp"
 
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -72,12 +73,19 @@ schema::Result<std::unique_ptr<TraceSender>> TraceSender::start(store::Store& st
                                                                 TraceOptions options) {
   TRY(check_traces(settings));
   auto url = TRY(net::parse_url(settings.endpoint));
+  base::UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop) return schema::fail(ErrorCode::io, "cannot make an eventfd for the sender of traces");
   return std::unique_ptr<TraceSender>(
-      new TraceSender(store, std::move(url), settings.access, std::move(options)));
+      new TraceSender(store, std::move(url), settings.access, std::move(options), std::move(stop)));
 }
 
-TraceSender::TraceSender(store::Store& store, net::Url url, base::EngineAccess access, TraceOptions options)
-    : store_(store), url_(std::move(url)), access_(std::move(access)), options_(std::move(options)) {
+TraceSender::TraceSender(store::Store& store, net::Url url, base::EngineAccess access, TraceOptions options,
+                         base::UniqueFd stop)
+    : store_(store),
+      url_(std::move(url)),
+      access_(std::move(access)),
+      options_(std::move(options)),
+      stop_(std::move(stop)) {
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -85,12 +93,17 @@ TraceSender::~TraceSender() {
   stop();
 }
 
-void TraceSender::stop() {
+void TraceSender::stop_soon() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
+  ::eventfd_write(stop_.get(), 1);
   changed_.notify_all();
+}
+
+void TraceSender::stop() {
+  stop_soon();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -175,6 +188,7 @@ schema::Result<net::ClientResponse> TraceSender::attempt(const char* path, const
   client_options.total_timeout = options_.timeout;
   client_options.connect_timeout = options_.timeout;
   client_options.max_body_bytes = kMaxAnswerBytes;
+  client_options.cancel = stop_.get();
   client_options.tls.ca = access_.ca_file;
   client_options.tls.ca_advice = "the setting otlp.ca_file names another CA";
   if (key) client_options.headers.push_back({std::move(key->name), std::move(key->value)});
@@ -193,6 +207,11 @@ bool TraceSender::pause(milliseconds wait) {
   return !changed_.wait_for(lock, wait, [this] { return stopping_; });
 }
 
+bool TraceSender::is_stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
 void TraceSender::drop(std::size_t items, const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
@@ -209,6 +228,7 @@ void TraceSender::deliver(const char* path, const std::string& body, std::size_t
   const auto jitter = schema::sha256(body)[0];
   auto backoff = options_.first_retry;
   for (;;) {
+    if (is_stopping()) return drop(items, "the daemon stops");
     const auto answer = attempt(path, body);
     if (answer && answer->status >= 200 && answer->status < 300) {
       const auto rejected = std::min<std::uint64_t>(otlp_rejected(answer->body), items);
@@ -226,7 +246,7 @@ void TraceSender::deliver(const char* path, const std::string& body, std::size_t
     if (answer) {
       const auto field = answer->header("retry-after");
       const auto asked = field ? parse_retry_after(*field, options_.now_us()) : std::nullopt;
-      wait = asked.value_or(wait);
+      wait = std::max(wait, asked.value_or(wait));  // one that asks for no wait is still in trouble
     }
     if (std::chrono::steady_clock::now() + wait > began + options_.patience) return drop(items, why);
     if (!pause(wait)) return drop(items, "the daemon stops");

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "daemon/base/engine_access.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/net/outgoing.hpp"
 #include "daemon/net/url.hpp"
 #include "daemon/notify/traces/otlp_json.hpp"
@@ -55,7 +56,8 @@ struct TraceFigures {
 
 /// Whether a collector that answered so may take the same request later (OTLP/HTTP: 429, 502, 503, 504).
 [[nodiscard]] bool is_retryable(int status);
-/// How long to wait by a `Retry-After` in seconds or as a date; nothing for a field that is neither.
+/// How long a collector asks to wait by a `Retry-After` in seconds or as a date; nothing for a field that is
+/// neither.
 [[nodiscard]] std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view field,
                                                                          std::int64_t now_us);
 
@@ -73,11 +75,15 @@ class TraceSender {
   /// An entry of this kind about the promotion was committed. Any thread, returns at once.
   void note(std::string_view kind, const std::string& promotion);
   [[nodiscard]] TraceFigures figures() const;
-  /// Lets an attempt in flight end (at most its timeout) and joins; what waits is lost.
+  /// Breaks an attempt in flight off and sends nothing more; what waits is lost. Any thread, returns at once.
+  void stop_soon();
+  /// The same, and joins. Only the look-up of the collector's name is waited for, for as long as the
+  /// resolver's limits let it last.
   void stop();
 
  private:
-  TraceSender(store::Store& store, net::Url url, base::EngineAccess access, TraceOptions options);
+  TraceSender(store::Store& store, net::Url url, base::EngineAccess access, TraceOptions options,
+              base::UniqueFd stop);
   void serve();
   std::optional<std::string> next();
   schema::Result<std::vector<schema::Entry>> entries_of(const std::string& promotion);
@@ -86,12 +92,14 @@ class TraceSender {
                std::uint64_t TraceFigures::*sent);
   schema::Result<net::ClientResponse> attempt(const char* path, const std::string& body);
   bool pause(std::chrono::milliseconds wait);
+  [[nodiscard]] bool is_stopping() const;
   void drop(std::size_t items, const std::string& why);
 
   store::Store& store_;
   const net::Url url_;
   const base::EngineAccess access_;
   const TraceOptions options_;
+  const base::UniqueFd stop_;                 ///< readable once the sender is to stop
   std::map<std::string, std::int64_t> sent_;  ///< by promotion: the newest entry that was dealt with
   mutable std::mutex mutex_;
   std::condition_variable changed_;

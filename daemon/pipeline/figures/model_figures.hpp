@@ -66,6 +66,8 @@ struct ModelStanding {
   bool agrees = false;           ///< the route was read back as desired
   std::string state{}, stage{};  ///< of the promotion that holds it; "" = none does
   bool guarded = false, alarming = false;
+  bool watched = false;                ///< a stage runs that live telemetry decides: shadow or canary
+  std::int64_t telemetry_age_ms = -1;  ///< of the model's newest window; -1 = none since the daemon started
 };
 
 struct ModelFigures {

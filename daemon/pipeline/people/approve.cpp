@@ -55,7 +55,7 @@ Change approval_change(const Facts& facts, const store::ApprovalRow& approval,
 
 }  // namespace
 
-/// Whoever requested a promotion may not decide on it. The attempt is itself evidence.
+/// Whoever stands behind a promotion may not decide on it. The attempt is itself evidence.
 Done refuse_own(Context& context, const Live& live, const std::string& actor, EvidenceKind kind,
                 schema::EntryValue::Object body) {
   auto own = TRY(look_up(context.world.store, asked_for, live.row, actor));
@@ -65,9 +65,8 @@ Done refuse_own(Context& context, const Live& live, const std::string& actor, Ev
   TRY(context.commit_entry("refuse own decision", draft(context.facts(live), kind, actor, std::move(body))));
   return schema::fail(
       ErrorCode::forbidden,
-      fmt::format("{} requested promotion {} and may not {} it; another person must. That it "
-                  "was tried is recorded",
-                  actor, live.row.id, kind == EvidenceKind::waiver_given ? "waive a clause of" : "approve"));
+      fmt::format("{} {} and may not {} it; another person must. That it was tried is recorded", actor, *own,
+                  kind == EvidenceKind::waiver_given ? "waive a clause of" : "approve"));
 }
 
 Done approve(Context& context, const std::string& actor, const std::string& id, const std::string& digest,

@@ -1,10 +1,13 @@
 #include "daemon/pipeline/people/quorum.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "daemon/pipeline/requests/request.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/registry/schedules.hpp"
 #include "schema/names.hpp"
@@ -69,11 +72,19 @@ schema::Result<std::vector<OpenClause>> open_clauses(store::Reader& reader, cons
   return list;
 }
 
-schema::Result<bool> asked_for(store::Reader& reader, const store::PromotionRow& promotion,
-                               std::string_view actor) {
-  if (schema::is_same_identity(promotion.requester, actor)) return true;
-  auto fire = TRY(store::find_fire_of(reader, promotion.id));
-  return fire && schema::is_same_identity(fire->owner, actor);
+schema::Result<std::optional<std::string>> asked_for(store::Reader& reader,
+                                                     const store::PromotionRow& promotion,
+                                                     std::string_view actor) {
+  if (schema::is_same_identity(promotion.requester, actor))
+    return fmt::format("requested promotion {}", promotion.id);
+  const auto fire = TRY(store::find_fire_of(reader, promotion.id));
+  if (fire && schema::is_same_identity(fire->owner, actor))
+    return fmt::format("set the schedule that requested promotion {}", promotion.id);
+  const auto request = TRY(parse_promotion_request(promotion.request));
+  if (request.recipe && schema::is_same_identity(request.recipe->set_by, actor))
+    return fmt::format("set revision {} of the recipe that parts of promotion {} came from ({})",
+                       request.recipe->revision, promotion.id, fmt::join(request.recipe->parts, ", "));
+  return std::nullopt;
 }
 
 }  // namespace driftgate::pipeline

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,9 +42,11 @@ struct OpenClause {
 [[nodiscard]] schema::Result<std::vector<OpenClause>> open_clauses(store::Reader& reader,
                                                                    const store::StageRunRow& run);
 
-/// Whether `actor`, or a name that looks like it, stands behind a promotion (asked for it, or set the schedule that
-/// did) and so may neither approve nor waive it.
-[[nodiscard]] schema::Result<bool> asked_for(store::Reader& reader, const store::PromotionRow& promotion,
-                                             std::string_view actor);
+/// How `actor`, or a name that looks like it, stands behind a promotion and so may neither approve nor waive
+/// it: "requested promotion pr-…", set the schedule that did, or set the recipe that parts of it came from.
+/// Nothing for somebody else.
+[[nodiscard]] schema::Result<std::optional<std::string>> asked_for(store::Reader& reader,
+                                                                   const store::PromotionRow& promotion,
+                                                                   std::string_view actor);
 
 }  // namespace driftgate::pipeline

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <ranges>
 #include <set>
 
+#include "daemon/base/json_members.hpp"
 #include "daemon/pipeline/read/job_views.hpp"
 #include "daemon/pipeline/read/json_views.hpp"
 #include "schema/utf8.hpp"
@@ -36,6 +38,15 @@ std::string list_text(const std::vector<std::string>& names) {
 
 std::string people_text(std::size_t count) {
   return count == 1 ? std::string("one person") : fmt::format("{} people", count);
+}
+
+/// Who stands behind a promotion and so decides nothing about it: asked for it, or set the recipe of its
+/// parts.
+std::string askers_text(const PromotionFacts& facts) {
+  const auto request = nlohmann::json::parse(facts.row.request, nullptr, false);
+  const auto setter = base::text_at(base::object_at(request, "recipe"), "set_by");
+  if (setter.empty() || setter == facts.row.requester) return facts.row.requester;
+  return fmt::format("{} and {}", facts.row.requester, setter);
 }
 
 /// What a stage of fixed data or a rescoring waits for.
@@ -190,7 +201,7 @@ std::string awaiting_why(const PromotionFacts& facts) {
                           : fmt::format("; {} of them approved: {}", given.size(), list_text(given));
   return fmt::format("Every clause holds at {}; to {} it waits for the approval of {} other than {}{}",
                      place.text(), leaving_text(facts, place), people_text(facts.quorum.needed),
-                     facts.row.requester, so_far);
+                     askers_text(facts), so_far);
 }
 
 std::string undecided_why(const PromotionFacts& facts) {
@@ -331,7 +342,7 @@ Need approval_need(const PromotionFacts& facts) {
   const auto what = run != nullptr ? leaving_text(facts, place_of(facts, *run)) : std::string("go on");
   return {"approve", "approver",
           fmt::format("Read the evidence and approve that it may {}: {} of {} have, and {} may not", what,
-                      facts.approvals.size(), people_text(facts.quorum.needed), facts.row.requester)};
+                      facts.approvals.size(), people_text(facts.quorum.needed), askers_text(facts))};
 }
 
 std::vector<Need> undecided_needs(const PromotionFacts& facts) {
@@ -342,7 +353,7 @@ std::vector<Need> undecided_needs(const PromotionFacts& facts) {
   if (!open.empty())
     needs.push_back({"waive", "approver",
                      fmt::format("Waive {}: it takes {} other than {} for each clause", list_text(open),
-                                 people_text(kWaiversNeeded), facts.row.requester)});
+                                 people_text(kWaiversNeeded), askers_text(facts))});
   needs.push_back({"resume", "operator", fmt::format("Repeat {} with more data", facts.row.stage)});
   return needs;
 }

@@ -79,7 +79,8 @@ View kernel_view(const store::KernelRow& row) {
                {"document", stored_json(row.canonical)}});
 }
 
-View engine_view(const store::EngineRow& row, const store::EngineAccessRow& access) {
+View engine_view(const store::EngineRow& row, const store::EngineAccessRow& access,
+                 const std::string& files_dir) {
   const auto or_null = [](const std::string& text) { return text.empty() ? json(nullptr) : json(text); };
   return view(row.name, row.evidence_seq,
               {{"name", row.name},
@@ -94,18 +95,21 @@ View engine_view(const store::EngineRow& row, const store::EngineAccessRow& acce
                {"key_header", or_null(access.key_header)},
                {"ca_file", or_null(access.ca_file)},
                {"ca_digest", or_null(access.ca_digest)},
+               {"files_dir", files_dir},
                {"probed_us", row.probed_us},
                {"registered_us", row.registered_us}});
 }
 
-schema::Result<View> stored_engine_view(store::Reader& reader, const store::EngineRow& row) {
+schema::Result<View> stored_engine_view(store::Reader& reader, const store::EngineRow& row,
+                                        const std::string& files_dir) {
   const auto access = TRY(store::find_engine_access(reader, row.base_url));
-  return engine_view(row, access.value_or(store::EngineAccessRow{}));
+  return engine_view(row, access.value_or(store::EngineAccessRow{}), files_dir);
 }
 
-schema::Result<View> named_engine_view(store::Reader& reader, const std::string& name) {
+schema::Result<View> named_engine_view(store::Reader& reader, const std::string& name,
+                                       const std::string& files_dir) {
   const auto row = TRY(store::find_engine(reader, name));
-  if (row) return stored_engine_view(reader, *row);
+  if (row) return stored_engine_view(reader, *row, files_dir);
   return schema::fail(schema::ErrorCode::not_found, fmt::format("there is no engine {}", name));
 }
 

@@ -20,10 +20,13 @@ namespace driftgate::pipeline {
 
 [[nodiscard]] View contract_view(const store::ContractRow& row);
 [[nodiscard]] View kernel_view(const store::KernelRow& row);
-/// Of the files in `access` only the paths are shown.
-[[nodiscard]] View engine_view(const store::EngineRow& row, const store::EngineAccessRow& access);
-[[nodiscard]] schema::Result<View> stored_engine_view(store::Reader& reader, const store::EngineRow& row);
-[[nodiscard]] schema::Result<View> named_engine_view(store::Reader& reader, const std::string& name);
+/// Of the files in `access` only the paths are shown; `files_dir` is Settings::engine_files.
+[[nodiscard]] View engine_view(const store::EngineRow& row, const store::EngineAccessRow& access,
+                               const std::string& files_dir);
+[[nodiscard]] schema::Result<View> stored_engine_view(store::Reader& reader, const store::EngineRow& row,
+                                                      const std::string& files_dir);
+[[nodiscard]] schema::Result<View> named_engine_view(store::Reader& reader, const std::string& name,
+                                                     const std::string& files_dir);
 [[nodiscard]] View block_view(const store::BlockRow& row);
 [[nodiscard]] schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row);
 [[nodiscard]] schema::Result<View> named_model_view(store::Reader& reader, const std::string& name);

@@ -11,6 +11,7 @@
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/models.hpp"
 #include "daemon/store/registry/recipes.hpp"
+#include "daemon/store/registry/schedules.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::pipeline {
@@ -38,6 +39,20 @@ schema::Result<store::RecipeRow> get_recipe(store::Reader& reader, const std::st
                   model));
 }
 
+constexpr std::int64_t kSchedulesAtOnce = 500;
+
+schema::Result<std::vector<store::ScheduleRow>> schedules_of(store::Reader& reader,
+                                                             const std::string& model) {
+  std::vector<store::ScheduleRow> found;
+  for (std::string after;;) {
+    const auto some = TRY(store::list_schedules(reader, after, kSchedulesAtOnce));
+    if (some.empty()) return found;
+    after = some.back().name;
+    for (const auto& row : some)
+      if (row.model == model) found.push_back(row);
+  }
+}
+
 schema::Result<void> refuse_overtaken(const store::RecipeRow& row, std::optional<std::uint64_t> revision) {
   const bool is_there = row.document.has_value();
   if (is_there ? revision == row.revision : !revision) return {};
@@ -48,8 +63,12 @@ schema::Result<void> refuse_overtaken(const store::RecipeRow& row, std::optional
 
 class StoredRecipes final : public RecipeAdmin {
  public:
-  StoredRecipes(store::Store& store, std::function<std::int64_t()> now_us, RecipeTrial trial)
-      : store_(store), now_us_(std::move(now_us)), trial_(std::move(trial)) {}
+  StoredRecipes(store::Store& store, std::function<std::int64_t()> now_us, RecipeTrial trial,
+                ScheduleTrial schedule_trial)
+      : store_(store),
+        now_us_(std::move(now_us)),
+        trial_(std::move(trial)),
+        schedule_trial_(std::move(schedule_trial)) {}
 
   schema::Result<View> get(const std::string& model) override {
     const auto row = TRY(look_up(store_, get_recipe, model));
@@ -60,8 +79,11 @@ class StoredRecipes final : public RecipeAdmin {
                            std::optional<std::uint64_t> revision) override {
     const auto document = TRY(parse_recipe(text));
     TRY(look_up(store_, store::get_model, model));
-    const auto warnings = TRY(tried(document));
-    store::RecipeRow row;
+    auto warnings = TRY(tried(document));
+    store::RecipeRow row{.model = model, .document = document, .digest = schema::document_digest(document)};
+    row.set_by = actor;
+    const auto refused = TRY(refused_schedules(model, row));
+    warnings.insert(warnings.end(), refused.begin(), refused.end());
     bool created = false;
     TRY(store_.write("set recipe", [&](store::Tx& tx) -> schema::Result<void> {
       TRY(store::get_model(tx, model));
@@ -81,14 +103,16 @@ class StoredRecipes final : public RecipeAdmin {
     return view;
   }
 
-  schema::Result<void> remove(const std::string& actor, const std::string& model,
-                              std::uint64_t revision) override {
-    return store_.write("delete recipe", [&](store::Tx& tx) -> schema::Result<void> {
+  schema::Result<std::vector<std::string>> remove(const std::string& actor, const std::string& model,
+                                                  std::uint64_t revision) override {
+    TRY(store_.write("delete recipe", [&](store::Tx& tx) -> schema::Result<void> {
       auto row = TRY(get_recipe(tx, model));
       TRY(refuse_overtaken(row, revision));
       row.document.reset();
       return put(tx, row, actor, EvidenceKind::recipe_deleted, {});
-    });
+    }));
+    // It is deleted, whether or not the schedules can be read.
+    return refused_schedules(model, std::nullopt).value_or(std::vector<std::string>());
   }
 
   schema::Result<PromotionRequest> complete(std::string_view text) override {
@@ -99,6 +123,30 @@ class StoredRecipes final : public RecipeAdmin {
   schema::Result<std::vector<std::string>> tried(const std::string& document) {
     if (!trial_) return std::vector<std::string>();
     return trial_(document);
+  }
+
+  /// The schedules of the model whose fire times would be refused by this recipe, or without one, with the
+  /// reason.
+  schema::Result<std::vector<std::string>> refused_schedules(const std::string& model,
+                                                             const std::optional<store::RecipeRow>& recipe) {
+    const auto schedules = TRY(look_up(store_, schedules_of, model));
+    std::vector<std::string> warnings;
+    for (const auto& row : schedules) {
+      const auto fine = try_schedule(row, recipe);
+      if (!fine)
+        warnings.push_back(fmt::format("Each fire time of the schedule {} would be refused: {}", row.name,
+                                       fine.error().message));
+    }
+    return warnings;
+  }
+
+  schema::Result<void> try_schedule(const store::ScheduleRow& row,
+                                    const std::optional<store::RecipeRow>& recipe) {
+    const auto asked = TRY(parse_asked_promotion(row.request));
+    const auto request =
+        TRY(store_.read([&](store::Reader& reader) { return complete_by(reader, asked, recipe); }));
+    if (schedule_trial_) TRY(schedule_trial_(row.owner, request));
+    return {};
   }
 
   /// The row as it is to be, but for its revision, with its entry.
@@ -122,13 +170,15 @@ class StoredRecipes final : public RecipeAdmin {
   store::Store& store_;
   std::function<std::int64_t()> now_us_;
   RecipeTrial trial_;
+  ScheduleTrial schedule_trial_;
 };
 
 }  // namespace
 
 std::unique_ptr<RecipeAdmin> stored_recipes(store::Store& store, std::function<std::int64_t()> now_us,
-                                            RecipeTrial trial) {
-  return std::make_unique<StoredRecipes>(store, std::move(now_us), std::move(trial));
+                                            RecipeTrial trial, ScheduleTrial schedule_trial) {
+  return std::make_unique<StoredRecipes>(store, std::move(now_us), std::move(trial),
+                                         std::move(schedule_trial));
 }
 
 }  // namespace driftgate::pipeline

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/pipeline/requests/request.hpp"
+#include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "daemon/store/store.hpp"
 
@@ -24,11 +25,13 @@ class RecipeAdmin {
   virtual schema::Result<View> get(const std::string& model) = 0;
   /// Sets the recipe of a model. `revision` is the one that was read; nothing: there is to be none yet.
   /// `conflict` when it is another now. The view has "warnings" too: what promotions by the recipe would lack
-  /// now. The same recipe again changes nothing, whatever the revision.
+  /// now, and the schedules of the model whose fire times would be refused. The same recipe again changes
+  /// nothing, whatever the revision.
   virtual schema::Result<View> set(const std::string& actor, const std::string& model, std::string_view json,
                                    std::optional<std::uint64_t> revision) = 0;
-  virtual schema::Result<void> remove(const std::string& actor, const std::string& model,
-                                      std::uint64_t revision) = 0;
+  /// Deletes it. Returns the warnings about schedules.
+  virtual schema::Result<std::vector<std::string>> remove(const std::string& actor, const std::string& model,
+                                                          std::uint64_t revision) = 0;
   /// The request with what it lacks from its model's recipe: complete_request of recipe.hpp.
   virtual schema::Result<PromotionRequest> complete(std::string_view json) = 0;
 };
@@ -37,9 +40,10 @@ class RecipeAdmin {
 using RecipeTrial = std::function<schema::Result<std::vector<std::string>>(const std::string& document)>;
 
 /// Over the daemon's store, which must outlive it; `now_us` is the pipeline's clock. Without a trial recipes
-/// are only parsed.
+/// are only parsed, and requests of schedules only completed.
 [[nodiscard]] std::unique_ptr<RecipeAdmin> stored_recipes(store::Store& store,
                                                           std::function<std::int64_t()> now_us,
-                                                          RecipeTrial trial = {});
+                                                          RecipeTrial trial = {},
+                                                          ScheduleTrial schedule_trial = {});
 
 }  // namespace driftgate::pipeline

@@ -208,7 +208,7 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
                     known->checkpoint == row.checkpoint && known->checkpoint_uri == row.checkpoint_uri &&
                     known->abilities == row.abilities &&
                     known->max_requests_per_second == row.max_requests_per_second && same_access;
-  if (same) return engine_view(*known, access);
+  if (same) return engine_view(*known, access, settings_.engine_files);
   const auto store_row = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto body = schema::EntryValue::Object{{"name", row.name},
                                            {"url", row.base_url},
@@ -231,9 +231,10 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
       auto inserted = TRY(store::insert_engine(tx, row));
       if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
     }
-    return note_made(tx, row.name, [&] { return engine_view(row, access); });
+    return note_made(tx, row.name, [&] { return engine_view(row, access, settings_.engine_files); });
   };
-  return commit_new("register engine", store_row, [&] { return engine_view(row, access); });
+  return commit_new("register engine", store_row,
+                    [&] { return engine_view(row, access, settings_.engine_files); });
 }
 
 }  // namespace driftgate::pipeline

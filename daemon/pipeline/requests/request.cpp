@@ -210,10 +210,11 @@ void read_captures(Members& top, Into& into, Extent extent) {
 std::optional<RecipeUse> read_recipe_use(Members& top) {
   const auto* item = top.find("recipe");
   if (item == nullptr) return std::nullopt;
-  Members inner(*item, "/recipe", {"revision", "digest", "parts"});
+  Members inner(*item, "/recipe", {"revision", "digest", "parts", "set_by"});
   RecipeUse use;
   use.revision = static_cast<std::uint64_t>(inner.count("revision", std::int64_t{1} << 53));
   use.digest = inner.string_at("digest", true);
+  use.set_by = inner.string_at("set_by", false);  // absent in requests of older programs
   const auto* parts = inner.find("parts");
   if (parts == nullptr || !parts->is_array()) {
     inner.fault("parts", "'parts' must be a list");
@@ -270,13 +271,12 @@ schema::Result<PromotionRequest> parse_promotion_request(std::string_view text) 
 
 schema::Result<RequestParts> read_request_parts(const json& value, std::string at,
                                                 std::span<const std::string_view> beside) {
-  std::vector<std::string_view> allowed{"contract", "captures", "fallback_engine", "accept_undecidable"};
+  std::vector<std::string_view> allowed{"contract", "captures", "fallback_engine"};
   allowed.insert(allowed.end(), beside.begin(), beside.end());
   Members top(value, std::move(at), allowed);
   RequestParts parts;
   if (top.find("contract") != nullptr) parts.contract = top.name("contract");
   if (top.find("fallback_engine") != nullptr) parts.fallback_engine = top.name("fallback_engine");
-  parts.accept_undecidable = top.flag("accept_undecidable");
   read_captures(top, parts, Extent::parts);
   if (top.error()) return std::unexpected(*top.error());
   return parts;
@@ -293,10 +293,12 @@ std::string to_json(const PromotionRequest& request) {
   if (!request.note.empty()) value["note"] = request.note;
   if (!request.fallback_engine.empty()) value["fallback_engine"] = request.fallback_engine;
   if (request.accept_undecidable) value["accept_undecidable"] = true;
-  if (request.recipe)
+  if (request.recipe) {
     value["recipe"] = {{"revision", request.recipe->revision},
                        {"digest", request.recipe->digest},
                        {"parts", request.recipe->parts}};
+    if (!request.recipe->set_by.empty()) value["recipe"]["set_by"] = request.recipe->set_by;
+  }
   return schema::canonical_json(value);
 }
 

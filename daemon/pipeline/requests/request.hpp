@@ -50,7 +50,8 @@ struct StageCaptures {
 struct RecipeUse {
   std::uint64_t revision = 0;
   std::string digest{};
-  std::vector<std::string> parts{};  ///< JSON pointers into the request
+  std::vector<std::string> parts{};  ///< JSON pointers into the request: of its leaves
+  std::string set_by{};  ///< who set that revision: stands behind the promotion as its requester does
   bool operator==(const RecipeUse&) const = default;
 };
 
@@ -72,21 +73,20 @@ struct PromotionRequest {
 
 /// Reads {"model", "engine", "contract", "captures": {"numeric": {"train": SOURCE, "inf": SOURCE, "corpus":
 /// URI, "floor": {"train": FLOOR, "inf": FLOOR}}, "slice": {…}}, "fallback_engine", "accept_undecidable",
-/// "note", "recipe": {"revision", "digest", "parts"}}. A SOURCE is a URI or {"adapter": NAME}. A FLOOR is a
-/// SOURCE, held against the stage's own capture of that kernel, or a list of two that are held against each
-/// other. Unknown members are refused; `invalid_document` with the JSON pointer in `where`.
+/// "note", "recipe": {"revision", "digest", "parts", "set_by"}}. A SOURCE is a URI or {"adapter": NAME}. A
+/// FLOOR is a SOURCE, held against the stage's own capture of that kernel, or a list of two that are held
+/// against each other. Unknown members are refused; `invalid_document` with the JSON pointer in `where`.
 [[nodiscard]] schema::Result<PromotionRequest> parse_promotion_request(std::string_view json);
 [[nodiscard]] std::string to_json(const PromotionRequest& request);
 
 /// The parts of a request that a recipe may supply. What is absent or null is empty, also within captures.
 struct RequestParts {
   std::string contract{}, fallback_engine{};
-  bool accept_undecidable = false;
   std::optional<StageCaptures> numeric{}, slice{};
 };
-/// Reads "contract", "captures", "fallback_engine" and "accept_undecidable" of the value at the JSON pointer
-/// `at`, as parse_promotion_request does, but none of them must be there. Members that neither this nor
-/// `beside` names are refused.
+/// Reads "contract", "captures" and "fallback_engine" of the value at the JSON pointer `at`, as
+/// parse_promotion_request does, but none of them must be there. Members that neither this nor `beside` names
+/// are refused.
 [[nodiscard]] schema::Result<RequestParts> read_request_parts(const nlohmann::json& value, std::string at,
                                                               std::span<const std::string_view> beside);
 

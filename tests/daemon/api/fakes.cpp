@@ -481,7 +481,9 @@ Result<View> FakeSchedules::next(const std::string& name, std::size_t) {
 }
 
 Result<View> FakeRecipes::get(const std::string& model) {
-  if (model != "m") return schema::fail(ErrorCode::not_found, "model '" + model + "' has no recipe");
+  if (model != "m" || gone_after == 0)
+    return schema::fail(ErrorCode::not_found, "model '" + model + "' has no recipe");
+  if (gone_after > 0) --gone_after;
   return View{model, 3, false,
               R"({"model":"m","revision":3,"digest":")" + std::string(kDigest) +
                   R"(","recipe":{"contract":"c"},"set_by":"ada","set_us":5})"};
@@ -494,9 +496,11 @@ Result<View> FakeRecipes::set(const std::string&, const std::string& model, std:
   view->created = !revision;
   return view;
 }
-Result<void> FakeRecipes::remove(const std::string&, const std::string&, std::uint64_t revision) {
+Result<std::vector<std::string>> FakeRecipes::remove(const std::string&, const std::string&,
+                                                     std::uint64_t revision) {
+  if (gone_after == 0) return schema::fail(ErrorCode::not_found, "model 'm' has no recipe");
   if (revision != 3) return schema::fail(ErrorCode::conflict, "it was changed");
-  return {};
+  return warnings;
 }
 Result<pipeline::PromotionRequest> FakeRecipes::complete(std::string_view json) {
   return pipeline::parse_promotion_request(json);

@@ -173,7 +173,10 @@ class FakeRecipes final : public pipeline::RecipeAdmin {
   Result<View> get(const std::string& model) override;
   Result<View> set(const std::string& actor, const std::string& model, std::string_view json,
                    std::optional<std::uint64_t> revision) override;
-  Result<void> remove(const std::string& actor, const std::string& model, std::uint64_t revision) override;
+  Result<std::vector<std::string>> remove(const std::string& actor, const std::string& model,
+                                          std::uint64_t revision) override;
+  std::vector<std::string> warnings;  ///< of a deletion
+  int gone_after = -1;  ///< so many reads from now on there is no recipe of m; never when negative
   Result<pipeline::PromotionRequest> complete(std::string_view json) override;
 };
 

@@ -46,6 +46,54 @@ bool has_line(const std::string& text, const std::string& line) {
   return false;
 }
 
+/// Whether the pipeline appends entries of this kind, which alone are counted. A new kind has no answer here,
+/// and does not compile.
+bool is_of_pipeline(schema::EvidenceKind kind) {
+  using enum schema::EvidenceKind;
+  switch (kind) {
+    case token_granted:
+    case token_revoked:
+    case evidence_read:
+    case evidence_redacted:
+    case key_rotated:
+    case epoch_changed:
+    case schedule_set:
+    case schedule_deleted:
+    case recipe_set:
+    case recipe_deleted:
+      return false;
+    case contract_registered:
+    case kernel_registered:
+    case engine_registered:
+    case model_bootstrapped:
+    case promotion_requested:
+    case state_changed:
+    case job_finished:
+    case verdict_reached:
+    case route_desired:
+    case route_applied:
+    case escalation_decided:
+    case approval_given:
+    case waiver_given:
+    case hold_set:
+    case hold_lifted:
+    case schedule_fired:
+    case schedule_skipped:
+    case daemon_started:
+    case clock_stepped:
+    case block_set:
+    case block_lifted:
+    case router_replaced:
+    case breaker_changed:
+    case guard_armed:
+    case guard_alarmed:
+    case guard_decided:
+    case guard_ended:
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("a model's figures have its name escaped, and what is not known is absent") {
@@ -72,7 +120,36 @@ TEST_CASE("buckets of a histogram are cumulative and end at +Inf, which is the c
   CHECK(has_line(text, "driftgate_request_seconds_bucket{" + labels + R"(,le="300"} 2)"));
   CHECK(has_line(text, "driftgate_request_seconds_bucket{" + labels + R"(,le="+Inf"} 3)"));
   CHECK(has_line(text, "driftgate_request_seconds_count{" + labels + "} 3"));
-  CHECK(text.find(R"(arm="incumbent")") == std::string::npos);
+}
+
+TEST_CASE("series of an arm begin with zeros before its first request, a candidate's with its promotion") {
+  auto figures = sample();
+  const std::string labels = R"(model="a\"b\\c\nd",arm=)";
+  CHECK(has_line(api::model_metrics(figures),
+                 "driftgate_requests_total{" + labels + R"("incumbent",outcome="failed"} 0)"));
+  CHECK(has_line(api::model_metrics(figures),
+                 "driftgate_request_seconds_count{" + labels + R"("incumbent"} 0)"));
+  auto& model = figures.live.models.front();
+  model.arms[1] = {};
+  CHECK(has_line(api::model_metrics(figures),
+                 "driftgate_requests_total{" + labels + R"("candidate",outcome="failed"} 0)"));
+  model.standing.state.clear();
+  CHECK(api::model_metrics(figures).find(labels + R"("candidate")") == std::string::npos);
+  model.arms[1].failed = 40;  // of a promotion that has ended
+  CHECK(has_line(api::model_metrics(figures),
+                 "driftgate_requests_total{" + labels + R"("candidate",outcome="failed"} 40)"));
+}
+
+TEST_CASE("the age of telemetry is told of models that need it, as old as the pipeline's news") {
+  auto figures = sample();
+  figures.seen_age_ms = 500;
+  auto& standing = figures.live.models.front().standing;
+  const std::string series = R"(driftgate_model_telemetry_age_seconds{model="a\"b\\c\nd"})";
+  CHECK(api::model_metrics(figures).find(series) == std::string::npos);
+  standing.watched = true;
+  CHECK(has_line(api::model_metrics(figures), series + " -1"));
+  standing.telemetry_age_ms = 2'000;
+  CHECK(has_line(api::model_metrics(figures), series + " 2.5"));
 }
 
 TEST_CASE("values of labels are cut, and bytes that are no UTF-8 are replaced") {
@@ -88,6 +165,17 @@ TEST_CASE("counters exist before they count, since a rate needs the zero") {
   CHECK(has_line(text, R"(driftgate_evidence_entries_total{kind="guard_ended"} 0)"));
 }
 
+TEST_CASE("entries are counted of every kind that the pipeline appends, and of no other") {
+  const auto text = api::event_metrics({});
+  for (std::size_t i = 0; i < schema::kEvidenceKinds; ++i) {
+    const auto kind = static_cast<schema::EvidenceKind>(i);
+    const auto name = std::string(schema::to_string(kind));
+    CAPTURE(name);
+    const bool counted = has_line(text, "driftgate_evidence_entries_total{kind=\"" + name + "\"} 0");
+    CHECK(counted == is_of_pipeline(kind));
+  }
+}
+
 TEST_CASE("figures by model are for those who may read about models") {
   Fixture fixture;
   fixture.service.figures_now = sample();
@@ -96,8 +184,12 @@ TEST_CASE("figures by model are for those who may read about models") {
   CHECK(everybody.status == 200);
   CHECK(everybody.body.find(named) == std::string::npos);
   CHECK(everybody.body.find("driftgate_rollbacks_total 0\n") != std::string::npos);
-  CHECK(fixture.call("GET", "/metrics", "viewer").body.find(named) != std::string::npos);
+  CHECK(has_line(everybody.body, "driftgate_scrape_authenticated 0"));
+  const auto viewer = fixture.call("GET", "/metrics", "viewer").body;
+  CHECK(viewer.find(named) != std::string::npos);
+  CHECK(has_line(viewer, "driftgate_scrape_authenticated 1"));
   const auto unknown = fixture.call("GET", "/metrics", "", "", {{"Authorization", "Bearer wrong"}});
   CHECK(unknown.status == 200);
   CHECK(unknown.body.find(named) == std::string::npos);
+  CHECK(has_line(unknown.body, "driftgate_scrape_authenticated 0"));
 }

@@ -33,6 +33,25 @@ TEST_CASE("a change of a recipe names the revision that was read, and the first 
   CHECK(remove({{"If-Match", "\"2\""}}) == 412);
   CHECK(remove({{"X-Other", "1"}}) == 428);
   CHECK(remove({{"If-Match", "\"3\""}}) == 204);
+  fixture.recipes.warnings = {"Each fire time of the schedule nightly would be refused"};
+  const auto warned = fixture.call("DELETE", "/v1/models/m/recipe", "promoter", "", {{"If-Match", "\"3\""}});
+  CHECK(warned.status == 200);
+  CHECK(nlohmann::json::parse(warned.body)["warnings"].size() == 1);
+}
+
+TEST_CASE("a change of a recipe that was deleted meanwhile is late, and not about nothing") {
+  for (const int reads : {0, 1}) {
+    CAPTURE(reads);
+    for (const std::string method : {"PUT", "DELETE"}) {
+      CAPTURE(method);
+      Fixture fixture;
+      fixture.recipes.gone_after = reads;
+      CHECK(fixture
+                .call(method, "/v1/models/m/recipe", "promoter", method == "PUT" ? kRecipe : "",
+                      {{"If-Match", "\"3\""}})
+                .status == 412);
+    }
+  }
 }
 
 TEST_CASE("who may not ask for promotions does not set what they take") {

@@ -453,6 +453,30 @@ TEST_CASE("a router whose follower cannot start goes on in its place") {
   CHECK(kept.loss().why == "killed");
 }
 
+TEST_CASE("the figures tell that no router serves while none can be started") {
+  Kept kept(false);
+  kept.executable = kept.folder("router");
+  std::filesystem::copy_file(DRIFTGATE_ROUTER_PROCESS, kept.executable);
+  kept.start();
+  CHECK(kept.keeper().figures().up);
+  CHECK(kept.keeper().figures().down_ms == 0);
+  std::filesystem::remove(kept.executable);
+  ::kill(kept.pid(), SIGKILL);
+  kept.await_line("could not be started");
+  CHECK_FALSE(kept.keeper().figures().up);
+  std::int64_t before = 0;
+  for (int grown = 0; grown < 3;) {
+    const auto down_ms = kept.keeper().figures().down_ms;
+    if (down_ms > before) ++grown;
+    before = down_ms;
+  }
+  std::filesystem::copy_file(DRIFTGATE_ROUTER_PROCESS, kept.executable);
+  const auto loss = kept.loss();
+  CHECK(kept.keeper().figures().up);
+  CHECK(loss.down_ms >= before);
+  CHECK(kept.keeper().figures().down_ms == loss.down_ms);
+}
+
 TEST_CASE("a router that stepped aside for a daemon which died is followed by the next daemon's") {
   Kept kept;
   const auto pid = kept.pid();

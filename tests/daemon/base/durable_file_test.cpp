@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -99,12 +100,26 @@ TEST_CASE("a durable write that fails names the path and leaves nothing behind")
   CHECK(sync_folder({}));
 }
 
-TEST_CASE("a temporary file that is a link is refused, not followed") {
+TEST_CASE("a temporary file that is a link is replaced, not followed") {
   const Folder folder;
   CHECK(write_file_durably(folder / "elsewhere", "kept", 0600));
   fs::create_symlink(folder / "elsewhere", folder / "a.tmp");
-  CHECK_FALSE(write_file_durably(folder / "a", "x", 0600));
+  CHECK(write_file_durably(folder / "a", "x", 0600));
   CHECK(bytes_of(folder / "elsewhere") == "kept");
+  CHECK(bytes_of(folder / "a") == "x");
+  CHECK_FALSE(fs::is_symlink(folder / "a"));
+}
+
+TEST_CASE("a secret is not written into a temporary file that was there") {
+  const Folder folder;
+  std::ofstream(folder / "a.tmp") << "";
+  const UniqueFd planted(::open((folder / "a.tmp").c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(planted);
+  CHECK(write_file_durably(folder / "a", "secret", 0600, IfPresent::refuse));
+  char byte = 0;
+  CHECK(::read(planted.get(), &byte, 1) == 0);
+  CHECK(bytes_of(folder / "a") == "secret");
+  CHECK(folder.files() == 1);
 }
 
 TEST_CASE("a full disk is storage_full") {

@@ -207,6 +207,23 @@ TEST_CASE("faults of the file are told all at once, with line, column and the ne
       "skip, run_once"));
   CHECK(has(refused("recipes: [{model: m, captures: {numeric: {floor: {train: [a]}}}}]\n"),
             "a list of runs has two"));
+  CHECK(has(refused("recipes: [{model: m, accept_undecidable: true}]\n"), "accept_undecidable"));
+  // What the daemon would refuse whatever it has.
+  CHECK(has(refused("recipes: [{model: m}]\n"), ":3:11: the recipe is empty"));
+  CHECK(has(refused("recipes: [{model: m, kernels: {a b: {contract: c}}}]\n"), "a kernel's name"));
+  const std::string schedule = "schedules: [{name: s, promotion: {model: m, engine: e}, ";
+  CHECK(has(refused(schedule + "cron: '61 * * * *'}]\n"), ":3:63: "));
+  CHECK(has(refused(schedule + "cron: '1 * * * *', timezone: Europe/Berlni}]\n"), "Europe/Berlni"));
+  CHECK(has(
+      refused("schedules: [{name: s, cron: '1 * * * *', promotion: {model: m, engine: e, recipe: {digest: "
+              "sha256:00}}}]\n"),
+      "64 hexadecimal digits"));
+  const std::string engine = "engines: [{name: e, kernel: k, checkpoint: w, url: ";
+  CHECK(has(refused(engine + "'ftp://e:1'}]\n"), ":3:52: "));
+  CHECK(has(refused(engine + "'http://e:1', key_header: X-Key}]\n"), "give key_file too"));
+  CHECK(has(refused(engine + "'http://e:1', key_header: Host, key_file: k}]\n"),
+            "'Host' cannot be the header"));
+  CHECK(has(refused(engine + "'http://e:1', ca_file: ca}]\n"), "https://"));
   const Ran ran = daemon.run({"apply", "-f", file_with("kind: Setup\n")});
   CHECK(has(ran.err, "\"apiVersion\" of a setup file is missing"));
 }
@@ -250,4 +267,55 @@ TEST_CASE("differences are told member by member") {
   CHECK(cli::differences_of(json::array({1}), json::array({1, 2})) ==
         std::vector<std::string>{"[1] becomes [1,2]"});
   CHECK(cli::differences_of(after, after).empty());
+}
+
+TEST_CASE("the key of an engine is compared as the file that it is") {
+  ScriptedDaemon daemon;
+  answer_changes(daemon);
+  const std::string head = std::string(kHead) + "kernels: [{document: {name: k, dtype: f32}}]\n";
+  const std::string engine =
+      "engines: [{name: e, url: 'http://e:1', kernel: k, checkpoint: {digest: d}, key_file: ";
+  daemon.on("GET /v1/kernels/k", R"({"name":"k","document":{"name":"k","dtype":"f32"}})");
+  daemon.on("GET /v1/engines/e", R"({"name":"e","url":"http://e:1","kernel":"k","checkpoint":"d",
+      "files_dir":"/files","key_file":"/files/a/key"})");
+  for (const char* same : {"a/key", "./a/key", "/files/a/key"})
+    CHECK_MESSAGE(
+        daemon.run({"apply", "-f", file_with(head + engine + same + "}]\n"), "--dry-run"}).exit_code == 0,
+        same);
+  const Ran other = daemon.run({"apply", "-f", file_with(head + engine + "key}]\n"), "--dry-run"});
+  CHECK(other.exit_code == 1);
+  CHECK(has(other.out, "key_file: \"/files/a/key\" becomes \"key\""));
+}
+
+TEST_CASE("engines of one URL have one key: those of a file agree, and others are told of") {
+  ScriptedDaemon daemon;
+  answer_changes(daemon);
+  const auto file = [](const char* keys) {
+    return file_with(std::string(kHead) +
+                     "kernels: [{document: {name: k, dtype: f32}}]\n"
+                     "engines:\n"
+                     "  - {name: e1, url: 'http://e:1', kernel: k, checkpoint: w, key_file: key}\n"
+                     "  - {name: e2, url: 'http://e:1/v1', kernel: k, checkpoint: w" +
+                     keys + "}\n");
+  };
+  const Ran refused = daemon.run({"apply", "-f", file("")});
+  CHECK(refused.exit_code == 4);
+  CHECK(has(refused.err, ":6:5: engines e1 and e2 share http://e:1"));
+  CHECK(changes_of(daemon).empty());
+  daemon.on("GET /v1/engines?limit=500",
+            R"({"items":[{"name":"f1","url":"http://e:1"},{"name":"f2","url":"http://e:2"}],"next":null})");
+  const Ran ran = daemon.run({"apply", "-f", file(", key_file: key"), "--dry-run"});
+  CHECK(ran.exit_code == 1);
+  CHECK(has(ran.out, "engine e2: engine f1, which shares http://e:1, gets this key and CA file too"));
+  CHECK(!has(ran.out, "f2"));
+}
+
+TEST_CASE("what an engine cannot do is a warning that names the engine") {
+  ScriptedDaemon daemon;
+  answer_changes(daemon);
+  daemon.on("POST /v1/engines",
+            R"({"name":"e","abilities":{"notes":["POST /v1/chat/completions answered 404"]}})", 201);
+  const Ran ran = daemon.run({"apply", "-f", file_with(kSetup)});
+  CHECK(ran.exit_code == 0);
+  CHECK(has(ran.err, "warning: engine e: POST /v1/chat/completions answered 404; what an engine cannot do"));
 }

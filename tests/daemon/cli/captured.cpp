@@ -43,11 +43,13 @@ class Redirect {
 
 }  // namespace
 
-Ran run_captured(const std::vector<std::string>& words) {
+Ran run_captured(const std::vector<std::string>& words, const Deployment* deployment) {
   std::vector<const char*> argv{"driftgate"};
   for (const std::string& word : words) argv.push_back(word.c_str());
   Hooks hooks;
   hooks.version = "test";
+  if (deployment != nullptr)
+    hooks.deployment = [deployment](const std::string&, const std::string&) { return *deployment; };
   Redirect out(stdout);
   Redirect err(stderr);
   Ran ran;

@@ -48,6 +48,14 @@ struct Daemon {
 
 }  // namespace
 
+TEST_CASE("the help lists every command under a heading, what a newcomer needs first") {
+  const Ran ran = run_captured({"--help"});
+  CHECK(ran.exit_code == 0);
+  CHECK(ran.out.find("Set up:\n  init ") != std::string::npos);
+  CHECK(ran.out.find("Set up:") < ran.out.find("Promote:"));
+  CHECK(ran.out.find("Subcommands:") == std::string::npos);  // the heading of those without a group
+}
+
 TEST_CASE("a command line that makes no sense is exit 64 with a hint") {
   for (const std::vector<std::string>& words : {std::vector<std::string>{},
                                                 {"nonsense"},

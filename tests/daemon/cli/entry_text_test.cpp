@@ -191,6 +191,14 @@ TEST_CASE("a promotion is printed with its stages, the clauses that are open, an
         "  waits for approval (2 of 2: bob, eve): driftgate approve pr-1 --evidence sha256:e --reason …\n"
         "  inconclusive: driftgate waive pr-1 --clause numerical.kl --evidence sha256:w --reason …\n");
   CHECK(promotion_text(json::object()) == "    \n");
+  // Who approves is shown what nobody said of this promotion.
+  promotion["request"] = json::parse(R"({"accept_undecidable":true,"recipe":{"revision":3,"digest":"sha256:d",
+      "set_by":"mallory","parts":["/captures/numeric/inf","/contract"]}})");
+  const std::string shown = promotion_text(promotion);
+  CHECK(shown.find("  requester   ada\n"
+                   "  recipe      revision 3 by mallory: captures.numeric.inf, contract\n"
+                   "  accepts     that a hard clause cannot be decided for lack of an engine's ability\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a table's columns are as wide as their widest cell, counted in characters") {

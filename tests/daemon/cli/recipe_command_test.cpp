@@ -74,6 +74,8 @@ TEST_CASE("a recipe is deleted at the revision that was read") {
   daemon.on("DELETE /v1/models/m/recipe", "", 204);
   CHECK(daemon.run({"recipe", "delete", "m"}).out == "the recipe of m is deleted\n");
   CHECK(daemon.requests().back().header("If-Match") == "\"4\"");
+  daemon.on("DELETE /v1/models/m/recipe", R"({"warnings":["the schedule nightly would be refused"]})");
+  CHECK(has(daemon.run({"recipe", "delete", "m"}).err, "warning: the schedule nightly would be refused"));
 }
 
 TEST_CASE("promote names what it was told and leaves the rest to the recipe") {
@@ -93,12 +95,17 @@ TEST_CASE("a plan says what came from the recipe") {
   daemon.on("POST /v1/promotions?dry_run=true",
             R"({"model":"m","engine":"e","contract_name":"c","locks":{},"stages":[],
     "unfit":[],"undecidable":[],"rescoring":null,"request":{"model":"m","engine":"e","contract":"c",
-    "captures":{"numeric":{"train":"/a","inf":{"adapter":"x"}}},
-    "recipe":{"revision":4,"digest":"sha256:d","parts":["/captures/numeric/inf","/contract"]}}})");
+    "captures":{"numeric":{"train":"/a","inf":{"adapter":"x"},"floor":{"train":[")" +
+                std::string(100, 'a') + R"(","/b"]}}},
+    "recipe":{"revision":4,"digest":"sha256:d","set_by":"rita",
+              "parts":["/captures/numeric/floor/train","/captures/numeric/inf","/contract"]}}})");
   const Ran ran = daemon.run({"promote", "m", "--engine", "e", "--dry-run"});
   CHECK(ran.exit_code == 0);
   CHECK(has(ran.out,
-            "From the recipe of m, revision 4 (sha256:d):\n"
-            "  /captures/numeric/inf: {\"adapter\":\"x\"}\n"
-            "  /contract: c\n"));
+            "From the recipe of m, revision 4 by rita (sha256:d):\n"
+            "  /captures/numeric/floor/train: [\"" +
+                std::string(100, 'a') +
+                "\",\"/b\"]\n"
+                "  /captures/numeric/inf: {\"adapter\":\"x\"}\n"
+                "  /contract: c\n"));
 }

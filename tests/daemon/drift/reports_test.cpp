@@ -238,7 +238,7 @@ TEST_CASE("Markdown says the verdict first and stays within a comment's size") {
   large.report.diagnosis.summary = name;
   text = drift::report_markdown(large.report);
   CHECK(text.size() <= drift::kMaxMarkdownBytes);
-  CHECK(has(text, "more are in the table below"));
+  CHECK(has(text, "more are in the table below") == has(text, "<summary>Clauses (300)"));
   CHECK(has(text, "left out, since a comment is limited"));
   CHECK(drift::report_html(large.report).size() < 2'000'000);
 }
@@ -305,4 +305,80 @@ TEST_CASE(
   CHECK(has(drift::report_html(made.report), "rounded_to_bf16: log-probabilities were rounded&lt;script"));
   CHECK(
       has(drift::report_junit(made.report), "<skipped type=\"warning\" message=\"rounded_to_bf16: log-prob"));
+}
+
+TEST_CASE(
+    "a table of clauses that is cut keeps the gravest verdict of each clause and says what it leaves out") {
+  Made made;
+  for (int i = 0; i < 60; ++i) {  // a clause with more slices than a table has rows
+    made.decide(Verdict::violated, {{"language", "l" + std::to_string(i)}}, schema::Severity::hard,
+                "first.of.many");
+  }
+  for (int i = 0; i < 30; ++i)
+    made.decide(Verdict::violated, {}, schema::Severity::hard, "other." + std::to_string(i) + ".");
+  const std::string page = drift::report_html(made.report), text = drift::report_markdown(made.report);
+  const std::string of_page = page.substr(page.find("<h2>Clauses</h2>"));
+  const std::string of_text = text.substr(text.find("Clauses (90)"));
+  for (int i = 0; i < 30; ++i) {
+    CAPTURE(i);
+    CHECK(has(of_page, "other." + std::to_string(i) + "."));
+    CHECK(has(of_text, "other." + std::to_string(i) + "."));
+  }
+  CHECK(has(of_page, "more are in the JSON.</p>"));
+  CHECK(has(of_text, "more are in the JSON."));
+  Made many;
+  for (int i = 0; i < 72; ++i)
+    many.decide(Verdict::violated, {}, schema::Severity::hard, "clause." + std::to_string(i) + ".");
+  CHECK(has(drift::report_html(many.report), "more are in the table of clauses and the JSON.</p>"));
+  CHECK(has(drift::report_html(many.report), "<p>22 more are in the JSON.</p>"));
+  CHECK(has(drift::report_markdown(many.report), "more are in the table below and the JSON"));
+}
+
+TEST_CASE("what passes is left out of a table before what does not") {
+  Made made;
+  made.decide(Verdict::violated);
+  made.decide(Verdict::pass, {{"language", "a"}});
+  made.decide(Verdict::inconclusive, {{"language", "b"}});
+  made.decide(Verdict::pass, {}, schema::Severity::hard, "numerical.other");
+  const auto findings = drift::findings_of(made.report);
+  CHECK(drift::count_verdicts(findings) == 4);
+  const auto wheres = [&](std::size_t most) {
+    std::vector<std::string> out;
+    for (const auto* v : drift::listed_verdicts(findings, most))
+      out.push_back(v->clause + drift::place_text(v->where));
+    return out;
+  };
+  const auto all = wheres(9);
+  REQUIRE(all.size() == 4);
+  CHECK(wheres(1) == std::vector{all[0]});
+  CHECK(wheres(2) == std::vector{all[0], all[1]});
+  CHECK(has(all[1], "language=b"));
+  CHECK(wheres(3) == std::vector{all[0], all[1], all[3]});
+}
+
+TEST_CASE("lower bounds are told as such where a message stands alone, and no ratio of them is") {
+  Made made;
+  made.decide(Verdict::violated);
+  CHECK(has(drift::report_junit(made.report), "mean kl_inf_train 0.1, 3.08 times the corpus"));
+  made.table.partial.mode = "realised";
+  const std::string xml = drift::report_junit(made.report);
+  CHECK(has(xml,
+            "rows, mean kl_inf_train at least 0.1 | Worst rows: row 0 (sequence 0, doc-0, position 0, "
+            "kl_inf_train at least 0.1)"));
+  CHECK_FALSE(has(xml, "times the corpus"));
+}
+
+TEST_CASE("Markdown says that clauses are in the JSON where their table is left out for its size") {
+  Made made;
+  for (int i = 0; i < 60; ++i) {  // as long as a table of them can be
+    const std::string name = std::string(1'000, '|');
+    made.decide(Verdict::violated, {{"language", name}, {"topic", name}}, schema::Severity::hard,
+                std::to_string(i) + name);
+  }
+  for (auto& verdict : made.report.verdicts) verdict.message = std::string(4'000, '@');
+  const std::string text = drift::report_markdown(made.report);
+  CHECK(text.size() <= drift::kMaxMarkdownBytes);
+  CHECK_FALSE(has(text, "Clauses (60)"));
+  CHECK(has(text, "more are in the JSON"));
+  CHECK_FALSE(has(text, "in the table below"));
 }

@@ -348,6 +348,13 @@ TEST_CASE(
   scheduled.add(EvidenceKind::schedule_fired, "driftgate", {{"owner", "olga"}});
   scheduled.person(EvidenceKind::approval_given, "0lga", "approve");
   scheduled.only("actor 0lga asked for the promotion");
+  for (const char* who : {"rita", "R1TA"}) {
+    Story by_recipe;
+    by_recipe.add(EvidenceKind::promotion_requested, "bob",
+                  {{"request", Body{{"recipe", Body{{"revision", 3}, {"set_by", "rita"}}}}}});
+    by_recipe.person(EvidenceKind::approval_given, who, "approve");
+    by_recipe.only("actor " + std::string(who) + " asked for the promotion and may not approve it");
+  }
   Story refused;
   refused.request();
   refused.person(EvidenceKind::approval_given, "bob", "refused_self");

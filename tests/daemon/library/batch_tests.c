@@ -299,7 +299,122 @@ static void written_captures_are_what_the_command_reads(void) {
   dg_head_close(head);
 }
 
+/** A contract that asks for equal tokens, as well as for a small drift. */
+static dg_contract* contract_on_tokens(void) {
+  dg_contract* out = NULL;
+  OK(dg_contract_parse(
+      dg_text_of("apiVersion: driftgate/v1\n"
+                 "kind: KernelContract\n"
+                 "metadata: {name: same, description: Of the tests, owners: [tests@example.org]}\n"
+                 "kernels: {train: {ref: tinylm-f32}, inf: {ref: tinylm-bf16}}\n"
+                 "numerical:\n"
+                 "  - {id: same, tensor: tokens, equal: true}\n"
+                 "  - {id: kl, metric: kl_inf_train, aggregate: sequence_mean, clip: 0.1, max: 0.09}\n"),
+      dg_text_of(NULL), &out, &problem));
+  return out;
+}
+
+/** NaN in each figure of each row. */
+static void check_unknown(const dg_result* result) {
+  double values[kRows];
+  uint32_t metric = 0;
+  size_t row = 0;
+  for (metric = 0; metric < dg_metric_count(); ++metric) {
+    OK(dg_result_column(result, metric, 0, kRows, values, &problem));
+    for (row = 0; row < kRows; ++row) CHECK(isnan(values[row]));
+  }
+}
+
+static void other_tokens_in_a_batch_give_the_verdict_of_one_pass(void) {
+  static made_rows train, inf;
+  static float weight[kWidth * (kVocabulary + 3)], bias[kVocabulary + 3];
+  dg_head* head = make_head(weight, bias);
+  dg_contract* contract = contract_on_tokens();
+  dg_identity of_train, of_inf;
+  int kind = 0;
+  make_rows(&train, &inf);
+  identities(&of_train, &of_inf);
+  for (kind = kFull; kind <= kMatched; ++kind) {
+    dg_rows a = view_of(&train, kind, head), b = view_of(&inf, kind, head);
+    dg_options options;
+    dg_accumulator_options batches;
+    dg_accumulator* accumulator = NULL;
+    dg_result *whole = NULL, *split = NULL;
+    uint64_t at = 0;
+    memset(&options, 0, sizeof(options));
+    options.struct_size = sizeof(options);
+    options.keep_rows = kind <= kHidden ? 1 : 0;
+    memset(&batches, 0, sizeof(batches));
+    batches.struct_size = sizeof(batches);
+    batches.train = &of_train;
+    batches.inf = &of_inf;
+    batches.options = &options;
+    batches.contract = contract;
+    b.logprobs = a.logprobs; /* which belong to the tokens */
+    for (; inf.tokens[101] == train.tokens[101]; inf.tokens[101] = (inf.tokens[101] + 1) % kVocabulary)
+      continue;
+    whole = one_pass(&a, &b, NULL, contract, &options, &of_train, &of_inf);
+    CHECK(dg_result_verdict(whole) == DG_VERDICT_VIOLATED);
+    OK(dg_accumulator_create(&batches, &accumulator, &problem));
+    for (at = 0; at < kRows; at += 60) {
+      const dg_rows of_a = part_of(&a, at, 60), of_b = part_of(&b, at, 60);
+      OK(dg_accumulator_add(accumulator, &of_a, &of_b, &problem));
+    }
+    CHECK(dg_accumulator_rows(accumulator) == kRows);
+    OK(dg_accumulator_finish(accumulator, &split, &problem));
+    same_json(whole, split);
+    if (options.keep_rows == 1) {
+      check_unknown(whole);
+      check_unknown(split);
+    }
+    dg_result_close(whole);
+    dg_result_close(split);
+    dg_accumulator_close(accumulator);
+  }
+  dg_contract_close(contract);
+  dg_head_close(head);
+}
+
+static void the_bias_of_a_head_may_be_freed_before_it_is_written(void) {
+  static made_rows made;
+  static float weight[kWidth * (kVocabulary + 3)], bias[kVocabulary + 3];
+  dg_head* head = make_head(weight, bias);
+  dg_rows rows;
+  dg_identity identity, other;
+  dg_capture *memory = NULL, *file = NULL;
+  dg_inputs inputs;
+  dg_options options;
+  dg_result* result = NULL;
+  double spans[kRows];
+  size_t i = 0;
+  make_rows(&made, &made);
+  identities(&identity, &other);
+  rows = view_of(&made, kHidden, head);
+  memset(bias, 0x7f, sizeof(bias));
+  write_capture(own_path("kept"), &rows, &identity, 0);
+  OK(dg_capture_from_rows(&rows, &identity, dg_text_of(NULL), &memory, &problem));
+  OK(dg_capture_open(dg_text_of(own_path("kept")), NULL, &file, &problem));
+  memset(&inputs, 0, sizeof(inputs));
+  inputs.struct_size = sizeof(inputs);
+  inputs.train = memory;
+  inputs.inf = file;
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.keep_rows = 1;
+  OK(dg_measure(&inputs, &options, &result, &problem));
+  OK(dg_result_column(result, 0, 0, kRows, spans, &problem)); /* logit_max_abs */
+  for (i = 0; i < kRows; ++i) CHECK(spans[i] == 0);
+  dg_result_close(result);
+  dg_capture_close(memory);
+  dg_capture_close(file);
+  dg_head_close(head);
+}
+
 const test_case batch_tests[] = {
+    {"other_tokens_in_a_batch_give_the_verdict_of_one_pass",
+     other_tokens_in_a_batch_give_the_verdict_of_one_pass},
+    {"the_bias_of_a_head_may_be_freed_before_it_is_written",
+     the_bias_of_a_head_may_be_freed_before_it_is_written},
     {"batches_of_logits_give_the_table_of_one_pass", batches_of_logits_give_the_table_of_one_pass},
     {"batches_of_every_kind_give_the_table_of_one_pass", batches_of_every_kind_give_the_table_of_one_pass},
     {"written_captures_are_what_the_command_reads", written_captures_are_what_the_command_reads},

@@ -251,6 +251,20 @@ static void a_capture_says_what_it_holds(void) {
   memset(&info, 0, sizeof(info));
   info.struct_size = sizeof(info);
   OK(dg_capture_get_info(capture, &info, &problem));
+  {
+    struct {
+      dg_capture_info known;
+      char later[64];
+    } longer;
+    memset(&longer, 0x5a, sizeof(longer)); /* an output: nothing in it but its size is read */
+    longer.known.struct_size = sizeof(longer);
+    OK(dg_capture_get_info(capture, &longer.known, &problem));
+    CHECK(longer.known.rows == 2816 && longer.known.identity.struct_size == sizeof(dg_identity));
+    CHECK(longer.later[0] == 0x5a && longer.later[63] == 0x5a);
+    longer.known.struct_size = sizeof(dg_capture_info) - 1;
+    REFUSED(dg_capture_get_info(capture, &longer.known, &problem), DG_INVALID_ARGUMENT,
+            "struct_size of info");
+  }
   CHECK(info.mode == DG_MODE_FULL && info.rows == 2816 && info.vocabulary == 259 && info.columns == 259);
   CHECK(info.has_tokens == 1 && info.has_logprobs == 0 && info.pieces == 1);
   CHECK(strcmp(info.identity.kernel.data, "tinylm-bf16") == 0 && info.identity.temperature == 1);

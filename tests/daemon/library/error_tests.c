@@ -385,7 +385,162 @@ static void writers_refuse_what_would_not_be_a_capture(void) {
   CHECK(second == NULL);
 }
 
+typedef struct calls {
+  int count, stop_at;
+  uint64_t last, total;
+} calls;
+
+static int count_calls(void* user, uint64_t done, uint64_t total) {
+  calls* to = user;
+  CHECK(done > to->last && done <= total && (to->count == 0 || total == to->total));
+  to->last = done;
+  to->total = total;
+  return ++to->count == to->stop_at;
+}
+
+static void floors_and_the_end_of_batches_report_progress_and_can_be_stopped(void) {
+  dg_rows rows = small_rows();
+  dg_inputs inputs;
+  dg_options options;
+  dg_accumulator_options batches;
+  dg_accumulator* accumulator = NULL;
+  dg_result* result = NULL;
+  calls seen;
+  memset(&inputs, 0, sizeof(inputs));
+  inputs.struct_size = sizeof(inputs);
+  inputs.train = capture_of(&rows);
+  inputs.inf = capture_of(&rows);
+  inputs.floor_train[0] = capture_of(&rows);
+  inputs.floor_inf[0] = capture_of(&rows);
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.progress = count_calls;
+  options.user = &seen;
+  memset(&seen, 0, sizeof(seen));
+  OK(dg_measure(&inputs, &options, &result, &problem));
+  CHECK(seen.count == 3 && seen.last == 12 && seen.total == 12);
+  dg_result_close(result);
+  memset(&seen, 0, sizeof(seen));
+  seen.stop_at = 1;
+  result = NULL;
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_CANCELLED, "asked to stop");
+  CHECK(seen.last == 4 && result == NULL); /* in the first floor */
+  memset(&batches, 0, sizeof(batches));
+  batches.struct_size = sizeof(batches);
+  batches.options = &options;
+  memset(&seen, 0, sizeof(seen));
+  OK(dg_accumulator_create(&batches, &accumulator, &problem));
+  OK(dg_accumulator_add(accumulator, &rows, &rows, &problem));
+  memset(&seen, 0, sizeof(seen));
+  seen.stop_at = 1;
+  REFUSED(dg_accumulator_finish(accumulator, &result, &problem), DG_CANCELLED, "asked to stop");
+  CHECK(seen.last == 4 && result == NULL);
+  memset(&seen, 0, sizeof(seen));
+  OK(dg_accumulator_finish(accumulator, &result, &problem));
+  CHECK(seen.count == 1 && dg_result_rows(result) == 4);
+  dg_result_close(result);
+  dg_accumulator_close(accumulator);
+  dg_capture_close((dg_capture*)inputs.train);
+  dg_capture_close((dg_capture*)inputs.inf);
+  dg_capture_close((dg_capture*)inputs.floor_train[0]);
+  dg_capture_close((dg_capture*)inputs.floor_inf[0]);
+}
+
+static void a_floor_in_the_memory_of_a_device_is_measured_there(void) {
+  dg_rows rows = small_rows();
+  dg_inputs inputs;
+  dg_options options;
+  dg_result* result = NULL;
+  memset(&inputs, 0, sizeof(inputs));
+  inputs.struct_size = sizeof(inputs);
+  inputs.train = capture_of(&rows); /* which the CPU could measure */
+  inputs.inf = capture_of(&rows);
+  rows.memory = DG_MEMORY_CUDA;
+  rows.logits.data = (const void*)64;
+  inputs.floor_train[0] = capture_of(&rows);
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.device = dg_text_of("cuda:63"); /* that there is not: what matters is that it is asked */
+  REFUSED(dg_measure(&inputs, &options, &result, &problem), DG_UNAVAILABLE, "the train floor: device cuda");
+  dg_capture_close((dg_capture*)inputs.train);
+  dg_capture_close((dg_capture*)inputs.inf);
+  dg_capture_close((dg_capture*)inputs.floor_train[0]);
+}
+
+static void rows_that_have_no_figures_of_their_own_are_not_kept(void) {
+  static const float logprobs[4] = {-1, -2, -1, -3};
+  dg_rows rows = small_rows();
+  dg_options options;
+  dg_accumulator_options batches;
+  dg_accumulator* accumulator = NULL;
+  memset(&rows.logits, 0, sizeof(rows.logits));
+  rows.logprobs = logprobs;
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.keep_rows = 1;
+  memset(&batches, 0, sizeof(batches));
+  batches.struct_size = sizeof(batches);
+  batches.options = &options;
+  OK(dg_accumulator_create(&batches, &accumulator, &problem));
+  REFUSED(dg_accumulator_add(accumulator, &rows, &rows, &problem), DG_UNSUPPORTED, "keep_rows");
+  CHECK(dg_accumulator_rows(accumulator) == 0);
+  dg_accumulator_close(accumulator);
+}
+
+static void a_folder_has_one_writer(void) {
+  dg_rows rows = small_rows();
+  dg_writer *first = NULL, *second = NULL;
+  dg_capture* capture = NULL;
+  dg_capture_info info;
+  OK(dg_writer_create(dg_text_of(own_path("one")), NULL, &first, &problem));
+  REFUSED(dg_writer_create(dg_text_of(own_path("one")), NULL, &second, &problem), DG_ALREADY_EXISTS,
+          "another writer");
+  dg_writer_close(first); /* that has written nothing */
+  OK(dg_writer_create(dg_text_of(own_path("one")), NULL, &first, &problem));
+  OK(dg_writer_append(first, &rows, &problem));
+  write_text(own_path("one/part-000000.safetensors"), "of another");
+  REFUSED(dg_writer_finish(first, &problem), DG_ALREADY_EXISTS, "part-000000.safetensors");
+  dg_writer_close(first);
+  {
+    size_t size = 0;
+    char* kept = read_whole(own_path("one/part-000000.safetensors"), &size);
+    CHECK(strcmp(kept, "of another") == 0);
+    free(kept);
+  }
+  OK(dg_writer_create(dg_text_of(own_path("two")), NULL, &first, &problem));
+  write_text(own_path("two/part-000000.safetensors.partial"), "left");
+  REFUSED(dg_writer_append(first, NULL, &problem), DG_INVALID_ARGUMENT, "is NULL");
+  OK(dg_writer_append(first, &rows, &problem));
+  REFUSED(dg_writer_finish(first, &problem), DG_ALREADY_EXISTS, ".partial");
+  dg_writer_close(first);
+  REFUSED(dg_writer_create(dg_text_of(own_path("two")), NULL, &second, &problem), DG_ALREADY_EXISTS,
+          ".partial");
+  OK(dg_writer_create(dg_text_of(own_path("three")), NULL, &first, &problem));
+  dg_writer_close(first);
+  write_text(own_path("three/head.tensors"), "of another");
+  REFUSED(dg_writer_create(dg_text_of(own_path("three")), NULL, &second, &problem), DG_ALREADY_EXISTS,
+          "head.tensors");
+  CHECK(second == NULL);
+  OK(dg_writer_create(dg_text_of(own_path("four")), NULL, &first, &problem));
+  OK(dg_writer_append(first, &rows, &problem));
+  OK(dg_writer_finish(first, &problem));
+  dg_writer_close(first);
+  OK(dg_capture_open(dg_text_of(own_path("four")), NULL, &capture, &problem));
+  memset(&info, 0, sizeof(info));
+  info.struct_size = sizeof(info);
+  OK(dg_capture_get_info(capture, &info, &problem));
+  CHECK(info.rows == 4);
+  dg_capture_close(capture);
+}
+
 const test_case error_tests[] = {
+    {"floors_and_the_end_of_batches_report_progress_and_can_be_stopped",
+     floors_and_the_end_of_batches_report_progress_and_can_be_stopped},
+    {"a_floor_in_the_memory_of_a_device_is_measured_there",
+     a_floor_in_the_memory_of_a_device_is_measured_there},
+    {"rows_that_have_no_figures_of_their_own_are_not_kept",
+     rows_that_have_no_figures_of_their_own_are_not_kept},
+    {"a_folder_has_one_writer", a_folder_has_one_writer},
     {"arguments_are_checked", arguments_are_checked},
     {"a_longer_struct_of_a_later_version_is_read_as_far_as_it_is_known",
      a_longer_struct_of_a_later_version_is_read_as_far_as_it_is_known},

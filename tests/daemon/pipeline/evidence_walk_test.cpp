@@ -389,8 +389,8 @@ TEST_CASE("a bundle that came to be another one than was verified has no end") {
   CHECK(piece.error().code == schema::ErrorCode::corrupt);
 }
 
-TEST_CASE("in the record, neither who asked nor who set the schedule that asked may decide") {
-  for (const std::string actor : {"schedule/nightly", "sam", "anna"}) {
+TEST_CASE("in the record, neither who asked nor who set the schedule or the recipe of it may decide") {
+  for (const std::string actor : {"schedule/nightly", "sam", "rita", "anna"}) {
     CAPTURE(actor);
     int faults = 0;
     evidence::PromotionDerivation derivation([&](std::int64_t, const std::string&) { ++faults; });
@@ -398,7 +398,9 @@ TEST_CASE("in the record, neither who asked nor who set the schedule that asked 
                             schema::EntryValue::Object body) {
       derivation.follow({.seq = seq, .draft = {.kind = kind, .actor = who, .body = std::move(body)}});
     };
-    follow(1, EvidenceKind::promotion_requested, "schedule/nightly", {});
+    const schema::EntryValue::Object recipe{{"set_by", "rita"}, {"revision", 3}};
+    follow(1, EvidenceKind::promotion_requested, "schedule/nightly",
+           {{"request", schema::EntryValue::Object{{"recipe", recipe}}}});
     follow(2, EvidenceKind::schedule_fired, "schedule/nightly", {{"owner", "sam"}});
     follow(3, EvidenceKind::approval_given, actor, {{"decision", "approve"}});
     CHECK(faults == (actor == "anna" ? 0 : 1));

@@ -50,6 +50,8 @@ TEST_CASE("figures of a canary are those of its report, and its end is counted o
   auto figures = h.pipeline->figures();
   CHECK(of_m(figures).standing.share == doctest::Approx(0.1));
   CHECK(of_m(figures).standing.stage == "canary");
+  CHECK(of_m(figures).standing.watched);
+  CHECK(of_m(figures).standing.telemetry_age_ms >= 0);
   REQUIRE(of_m(figures).decision);
   CHECK(of_m(figures).decision->stage == "canary");
   REQUIRE(h.run_until(id, {"succeeded"}) == "succeeded");
@@ -68,6 +70,7 @@ TEST_CASE("figures of a canary are those of its report, and its end is counted o
     CHECK(schema::to_string(found->verdict) == told["verdict"].get<std::string>());
   }
   CHECK(of_m(figures).standing.state.empty());
+  CHECK_FALSE(of_m(figures).standing.watched);
   CHECK(of_m(figures).standing.share == 0);
   CHECK(figures.live.ended.at("succeeded") == 1);
   CHECK(figures.live.rollbacks == 0);

@@ -7,6 +7,7 @@
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/store/registry/recipes.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
+#include "tests/daemon/store/rows.hpp"
 
 using namespace driftgate;
 using driftgate::pipeline::fakes::Harness;
@@ -62,7 +63,15 @@ struct Kitchen : Harness {
   }
 };
 
+const json kWholeParts = {"/captures/numeric/corpus",
+                          "/captures/numeric/inf",
+                          "/captures/numeric/train",
+                          "/captures/slice/corpus",
+                          "/captures/slice/inf",
+                          "/captures/slice/train",
+                          "/contract"};
 const json kBare = {{"model", "m"}, {"engine", "new"}};
+const std::string kDigest = "sha256:" + std::string(64, '0');
 
 }  // namespace
 
@@ -78,7 +87,8 @@ TEST_CASE("a promotion takes from the recipe what its request lacks, and says wh
   const auto id = h.ask(kBare);
   auto asked = whole_recipe();
   asked.update(kBare);
-  asked["recipe"] = {{"revision", 1}, {"digest", shown["digest"]}, {"parts", {"/captures", "/contract"}}};
+  asked["recipe"] = {
+      {"revision", 1}, {"digest", shown["digest"]}, {"parts", kWholeParts}, {"set_by", "rita"}};
   CHECK(h.requested(id) == asked);
   const auto entry = h.entries("", "recipe_set").at(0);
   CHECK(entry["actor"] == "rita");
@@ -118,7 +128,9 @@ TEST_CASE("what the request names wins, and null takes nothing") {
   CHECK(one.numeric->inf.adapter == "own");
   CHECK(one.numeric->train.uri == "train.safetensors");
   CHECK(one.numeric->corpus.empty());
-  CHECK(one.recipe->parts == std::vector<std::string>{"/captures/numeric/train", "/captures/slice"});
+  CHECK(one.recipe->parts == std::vector<std::string>{"/captures/numeric/train", "/captures/slice/corpus",
+                                                      "/captures/slice/floor/train", "/captures/slice/inf",
+                                                      "/captures/slice/train"});
   one = complete({{"captures", {{"slice", nullptr}}}});
   CHECK_FALSE(one.slice.has_value());
   one = complete({{"captures", {{"slice", {{"floor", nullptr}}}}}});
@@ -154,9 +166,17 @@ TEST_CASE("a request that lacks something still says what and where it may come 
   CHECK(fault({{"recipe", true}}).where == "/recipe");
   const auto digest = json::parse(h.recipes->get("m")->json)["digest"];
   CHECK(fault({{"recipe", {{"digest", digest}}}}).where == "/contract");
-  const auto overtaken = fault({{"recipe", {{"digest", "sha256:0"}}}, {"contract", "test"}});
+  const auto overtaken = fault({{"recipe", {{"digest", kDigest}}}, {"contract", "test"}});
   CHECK(overtaken.code == ErrorCode::conflict);
   CHECK(overtaken.where == "/recipe/digest");
+  // A digest that a script failed to fill in is no check that was not asked for.
+  for (const json& wish : {json{{"digest", ""}}, json{{"digest", "sha256:00"}}, json{{"digest", nullptr}},
+                           json{{"digest", digest}, {"revison", 1}}, json::object()}) {
+    CAPTURE(wish.dump());
+    const auto bad = fault({{"recipe", wish}, {"contract", "test"}});
+    CHECK(bad.code == ErrorCode::invalid_document);
+    CHECK(bad.where.starts_with("/recipe"));
+  }
   CHECK(fault({{"engine", nullptr}}).where == "/engine");
   CHECK(fault({{"model", 5}}).where == "/model");
 }
@@ -194,8 +214,11 @@ TEST_CASE("a recipe that can never do is refused with the place of the fault; wh
   CHECK(h.refused(with("/kernels", {{"none", {{"contract", "test"}}}})).where == "/kernels/none");
   CHECK(h.refused(json::object()).code == ErrorCode::invalid_document);
   const auto incumbent = json::parse(h.pipeline->engine("old")->json)["kernel"].get<std::string>();
-  CHECK(h.refused(with("/kernels", {{incumbent, {{"accept_undecidable", true}}}})).where ==
+  CHECK(h.refused(with("/kernels", {{incumbent, {{"fallback_engine", "old"}}}})).where ==
         "/kernels/" + incumbent + "/contract");
+  CHECK(h.refused(with("/accept_undecidable", true)).where == "/accept_undecidable");
+  CHECK(h.refused(with("/kernels", {{incumbent, {{"accept_undecidable", false}}}})).where ==
+        "/kernels/" + incumbent + "/accept_undecidable");
   CHECK(h.recipes->set("rita", "none", whole_recipe().dump(), {}).error().code == ErrorCode::not_found);
   CHECK(h.entries("", "recipe_set").empty());
   const auto later = h.set(with("/captures/slice/train", "later.safetensors"));
@@ -259,7 +282,16 @@ TEST_CASE("each fire time of a schedule takes the recipe as it is then") {
   CHECK(h.requested(first)["recipe"]["revision"] == 1);
   CHECK(h.requested(second)["recipe"]["revision"] == 2);
   CHECK_FALSE(h.requested(second)["captures"]["numeric"].contains("corpus"));
-  REQUIRE(h.recipes->remove("rita", "m", 2).has_value());
+  // A recipe, or none, by which the schedule would lack something is told to who changes it.
+  const auto lacking = h.set({{"captures", whole_recipe()["captures"]}}, 2);
+  REQUIRE(lacking.has_value());
+  const auto warnings = json::parse(lacking->json)["warnings"].dump();
+  CHECK(warnings.find("Each fire time of the schedule hourly would be refused: 'contract' is missing") !=
+        std::string::npos);
+  const auto deleted = h.recipes->remove("rita", "m", 3);
+  REQUIRE(deleted.has_value());
+  REQUIRE(deleted->size() == 1);
+  CHECK(deleted->front().find("the schedule hourly") != std::string::npos);
   h.clock.advance_ms(kHourMs + 1'000);
   h.pipeline->tick();
   const auto skipped = h.entries("", "schedule_skipped");
@@ -277,6 +309,56 @@ TEST_CASE("a plan shows the whole request and what of it came from the recipe") 
   const auto plan = h.pipeline->plan_promotion("pia", *request);
   REQUIRE(plan.has_value());
   const auto shown = json::parse(plan->json)["request"];
-  CHECK(shown["recipe"]["parts"] == json({"/captures", "/contract"}));
+  CHECK(shown["recipe"]["parts"] == kWholeParts);
   CHECK(shown["captures"]["numeric"] == json::parse(kStage));
+}
+
+TEST_CASE("a floor is not inherited for a capture or a corpus that is another one") {
+  Kitchen h;
+  h.start();
+  auto recipe = whole_recipe();
+  recipe["captures"]["numeric"]["floor"] = {{"train", "floor.safetensors"}, {"inf", {{"adapter", "batch8"}}}};
+  const auto kernel = json::parse(h.pipeline->engine("new")->json)["kernel"].get<std::string>();
+  recipe["kernels"][kernel] = {{"captures", {{"numeric", {{"inf", "own.safetensors"}}}}}};
+  const auto floors = [&](const json& of, const json& numeric) {
+    const store::RecipeRow row{
+        .model = "m", .document = schema::canonical_json(of), .digest = kDigest, .revision = 1};
+    auto whole = kBare;
+    whole["captures"]["numeric"] = numeric;
+    const auto asked = store::testing::must(pipeline::parse_asked_promotion(whole.dump()));
+    const auto request =
+        h.store->read([&](store::Reader& reader) { return pipeline::complete_by(reader, asked, row); });
+    REQUIRE_MESSAGE(request.has_value(), (request ? "" : request.error().describe()));
+    return std::pair(request->numeric->floor_train.has_value(), request->numeric->floor_inf.has_value());
+  };
+  CHECK(floors(recipe, json::object()) == std::pair(true, false));  // its kernel has another capture
+  recipe.erase("kernels");
+  CHECK(floors(recipe, json::object()) == std::pair(true, true));
+  CHECK(floors(recipe, {{"inf", "inf.safetensors"}}) == std::pair(true, true));  // the same one
+  CHECK(floors(recipe, {{"inf", {{"adapter", "own"}}}}) == std::pair(true, false));
+  CHECK(floors(recipe, {{"train", "own.safetensors"}}) == std::pair(false, true));
+  CHECK(floors(recipe, {{"corpus", "own.jsonl"}}) == std::pair(false, false));
+  CHECK(floors(recipe, {{"inf", {{"adapter", "own"}}}, {"floor", {{"inf", {{"adapter", "own8"}}}}}}) ==
+        std::pair(true, true));
+}
+
+TEST_CASE("who set the recipe that a promotion took from does not decide on it, by whatever name") {
+  Kitchen h;
+  h.start();
+  REQUIRE(h.set(whole_recipe()).has_value());
+  const auto id = h.ask(kBare);
+  REQUIRE(h.run_until(id, {"awaiting_approval"}, false) == "awaiting_approval");
+  const auto digest = h.view(id)["approval"]["evidence_digest"].get<std::string>();
+  for (const char* who : {"rita", "R1ta"}) {
+    const auto own = h.pipeline->approve(who, id, digest, "mine");
+    REQUIRE_FALSE(own.has_value());
+    CHECK(own.error().code == ErrorCode::forbidden);
+    CHECK(own.error().message.find("set revision 1 of the recipe") != std::string::npos);
+  }
+  CHECK(h.entries(id, "approval_given").at(0)["body"]["decision"] == "refused_self");
+  const auto need = h.view(id)["needs"][0]["text"].get<std::string>();
+  CHECK(need.find("pia and rita may not") != std::string::npos);
+  // The recipe of before is what counts, not that of now.
+  REQUIRE(h.recipes->remove("anna", "m", 1).has_value());
+  CHECK(h.pipeline->approve("anna", id, digest, "read it").has_value());
 }

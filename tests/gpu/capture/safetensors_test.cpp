@@ -181,6 +181,45 @@ TEST_CASE("an abandoned write leaves no file behind") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
+TEST_CASE("of several writers of a path that replace nothing one succeeds, and its file stays") {
+  TemporaryFolder folder;
+  const auto path = folder / "f.safetensors";
+  const auto begin = [&](SafetensorsWriter::Existing existing) {
+    return SafetensorsWriter::create(path, {{"a", DType::u8, {1}}}, {}, existing);
+  };
+  using enum SafetensorsWriter::Existing;
+  const std::byte one{1}, two{2};
+  {
+    auto first = begin(refuse);
+    REQUIRE(first);
+    REQUIRE(first->write(0, 0, std::span(&one, 1)));
+    const auto second = begin(refuse);  // beside it
+    REQUIRE_FALSE(second);
+    CHECK(second.error().code == schema::ErrorCode::already_exists);
+    REQUIRE(first->finish());
+  }
+  const auto after = begin(refuse);
+  REQUIRE_FALSE(after);
+  CHECK(after.error().message.find("f.safetensors exists already") != std::string::npos);
+  std::filesystem::remove(path);
+  auto late = begin(refuse);
+  REQUIRE(late);
+  std::filesystem::create_hard_link(path.string() + ".partial", folder / "kept");
+  std::filesystem::remove(path.string() + ".partial");
+  auto other = begin(replace);
+  REQUIRE(other);
+  REQUIRE(other->write(0, 0, std::span(&two, 1)));
+  REQUIRE(other->finish());
+  std::filesystem::rename(folder / "kept", path.string() + ".partial");
+  const auto refused = late->finish();
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == schema::ErrorCode::already_exists);
+  const auto file = SafetensorsFile::open(path);
+  REQUIRE(file);
+  CHECK(file->bytes(*file->find("a"))[0] == two);
+  CHECK_FALSE(std::filesystem::exists(path.string() + ".partial"));
+}
+
 TEST_CASE("a file that shrinks while it is mapped is noticed before it is read") {
   TemporaryFolder folder;
   write_bytes(folder / "f.safetensors",

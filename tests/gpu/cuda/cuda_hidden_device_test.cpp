@@ -12,6 +12,7 @@
 #include "gpu/backend/backend_loader.hpp"
 #include "gpu/drift.hpp"
 #include "gpu/fused/device_heads.hpp"
+#include "gpu/fused/device_rows.hpp"
 #include "tests/gpu/cuda_device.hpp"
 #include "tests/gpu/fused/hidden_case.hpp"
 
@@ -136,6 +137,26 @@ TEST_CASE("hidden states of usual sizes agree with the CPU's form, and twice to 
       CHECK(std::isnan(fast[row].values[static_cast<std::size_t>(Metric::tv)]));
     }
     CHECK(not_measured == 0);
+  }
+}
+
+TEST_CASE(
+    "hidden states that are apart in memory give on the device the figures of those that follow each other") {
+  for (const std::uint32_t width : {40U, 1'000U}) {
+    auto one = device(10), other = device(10);
+    if (!one || !other) return;
+    const Opened opened(usual_case(3'000, width, 300, 0.02));
+    const SpacedCase spaced(opened.test, opened.opened);
+    MeasureOptions options;
+    options.device = "cuda";
+    auto close = fused::device_rows(opened.opened.train, opened.opened.inf, options, 2, std::move(*one));
+    auto apart = fused::device_rows(spaced.train(), spaced.inf(), options, 2, std::move(*other));
+    REQUIRE(close);
+    REQUIRE(apart);
+    std::vector<driftgate_row> wanted(opened.test.rows()), got(opened.test.rows());
+    REQUIRE((*close)->measure(0, wanted));
+    REQUIRE((*apart)->measure(0, got));
+    CHECK(std::memcmp(wanted.data(), got.data(), got.size() * sizeof(driftgate_row)) == 0);
   }
 }
 

@@ -44,6 +44,19 @@ Backend fake_backend() {
   return std::move(*backend);
 }
 
+/// What the fake backend says of rows from `first` on, and what the CPU measures of those that it leaves.
+void check_rows(const HiddenCase& test, const std::vector<driftgate_row>& wanted,
+                const std::vector<driftgate_row>& got, std::size_t first) {
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(i);
+    if (i % 3 == 1) {
+      CHECK(std::memcmp(&got[i], &wanted[first + i], sizeof(driftgate_row)) == 0);
+    } else {
+      CHECK(got[i].values[0] == test.inf.hidden.values[(first + i) * test.inf.width]);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("exactly the rows that a device has not measured are measured on the CPU") {
@@ -64,15 +77,27 @@ TEST_CASE("exactly the rows that a device has not measured are measured on the C
   std::vector<driftgate_row> wanted(test.rows()), got(test.rows() - kFirst);
   REQUIRE((*cpu)->measure(0, wanted));
   REQUIRE((*rows)->measure(kFirst, got));
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    CAPTURE(i);
-    if (i % 3 == 1) {
-      CHECK(std::memcmp(&got[i], &wanted[kFirst + i], sizeof(driftgate_row)) == 0);
-    } else {
-      CHECK(got[i].values[0] == test.inf.hidden.values[(kFirst + i) * 24]);
-    }
-  }
+  check_rows(test, wanted, got, kFirst);
   CHECK((*rows)->rows_on_cpu() == (got.size() + 1) / 3);
+}
+
+TEST_CASE("a device gets rows that are apart in memory with their distance, that of each kernel") {
+  const HiddenCase test = case_of_width(24);
+  const TemporaryFolder folder;
+  const OpenedCase opened = open_case(test, folder);
+  const SpacedCase spaced(test, opened);
+  MeasureOptions options;
+  auto cpu = fused::hidden_rows(opened.train, opened.inf, options, 1);
+  REQUIRE(cpu);
+  options.device = "cuda";
+  auto rows = fused::device_rows(spaced.train(), spaced.inf(), options, 2, fake_backend());
+  REQUIRE(rows);
+  constexpr std::size_t kFirst = 1;
+  CHECK((*rows)->available(kFirst) == test.rows() - kFirst);
+  std::vector<driftgate_row> wanted(test.rows()), got(test.rows() - kFirst);
+  REQUIRE((*cpu)->measure(0, wanted));
+  REQUIRE((*rows)->measure(kFirst, got));
+  check_rows(test, wanted, got, kFirst);
 }
 
 TEST_CASE("the table counts the rows that a device left to the CPU, and has no count without a device") {

@@ -242,6 +242,60 @@ inline OpenedCase open_case(const HiddenCase& test, const TemporaryFolder& folde
   return {std::move(*train), std::move(*inf)};
 }
 
+/// The rows of a case in memory, those of the two kernels at different distances; between them are NaNs.
+class SpacedCase {
+ public:
+  SpacedCase(const HiddenCase& test, const OpenedCase& heads)
+      : sequences_(test.train.sequences.begin(), test.train.sequences.end()),
+        tokens_(test.train.tokens.begin(), test.train.tokens.end()),
+        train_(spread(test.train, 3)),
+        inf_(spread(test.inf, 1)),
+        captures_{capture(test, test.train, train_, 3, heads.train),
+                  capture(test, test.inf, inf_, 1, heads.inf)} {}
+  SpacedCase(const SpacedCase&) = delete;
+  SpacedCase& operator=(const SpacedCase&) = delete;
+  [[nodiscard]] const Capture& train() const { return captures_.train; }
+  [[nodiscard]] const Capture& inf() const { return captures_.inf; }
+
+ private:
+  static std::size_t row_bytes(const HiddenDraft& draft) {
+    return draft.width * (draft.hidden.dtype == DRIFTGATE_F32 ? 4U : 2U);
+  }
+  static std::size_t stride(const HiddenDraft& draft, std::size_t times) {
+    return times * row_bytes(draft) + 16;
+  }
+  static std::vector<unsigned char> spread(const HiddenDraft& draft, std::size_t times) {
+    std::vector<unsigned char> out(draft.sequences.size() * stride(draft, times), 0xff);
+    for (std::size_t row = 0; row < draft.sequences.size(); ++row) {
+      std::copy_n(draft.hidden.bytes.begin() + 1 + static_cast<std::ptrdiff_t>(row * row_bytes(draft)),
+                  row_bytes(draft), out.begin() + static_cast<std::ptrdiff_t>(row * stride(draft, times)));
+    }
+    return out;
+  }
+  Capture capture(const HiddenCase& test, const HiddenDraft& draft, const std::vector<unsigned char>& hidden,
+                  std::size_t times, const Capture& with_head) const {
+    const std::uint64_t rows = sequences_.size();
+    MemoryRows out{"spaced",
+                   {{"hidden",
+                     safetensors_dtype(draft.hidden.dtype),
+                     {rows, draft.width},
+                     std::as_bytes(std::span(hidden)).data()},
+                    {"sequence_ids", DType::i64, {rows}, std::as_bytes(std::span(sequences_)).data()},
+                    {"token_ids", DType::i64, {rows}, std::as_bytes(std::span(tokens_)).data()}},
+                   draft.metadata};
+    out.metadata["temperature"] = std::to_string(test.temperature);
+    out.row_stride_bytes = stride(draft, times);
+    out.head = with_head.head();
+    auto made = Capture::of_memory(out);
+    if (!made) throw std::runtime_error(made.error().describe());
+    return std::move(*made);
+  }
+
+  std::vector<std::int64_t> sequences_, tokens_;
+  std::vector<unsigned char> train_, inf_;
+  OpenedCase captures_;
+};
+
 inline std::vector<fused::HiddenRow> hidden_rows_of(const HiddenCase& test) {
   std::vector<fused::HiddenRow> rows;
   for (std::size_t row = 0; row < test.rows(); ++row) {

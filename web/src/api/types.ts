@@ -130,6 +130,13 @@ export interface Waiver {
   clauses: { clause: string; given: Given[] }[];
 }
 
+/** What a promotion took from its model's recipe, and who had set that. */
+export interface RecipeUse {
+  revision: number;
+  set_by?: string;
+  parts: string[];
+}
+
 export interface PromotionItem {
   id: string;
   model: string;
@@ -155,13 +162,13 @@ export interface PromotionItem {
   evidence_shown?: string;
   stages: StageItem[];
   canary?: Canary | null;
+  request?: (Record<string, unknown> & { recipe?: RecipeUse }) | null;
 }
 
 export interface Promotion extends PromotionItem {
   stages: StageRun[];
   approval?: Approval | null;
   waiver?: Waiver | null;
-  request?: Record<string, unknown> | null;
   outcome?: Record<string, unknown> | null;
   paused?: boolean;
   frozen?: boolean;

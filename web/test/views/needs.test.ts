@@ -13,6 +13,8 @@ test('what needs me follows my scopes and who asked', () => {
   assert.deepEqual(actions('admin'), ['abort'], 'an admin does not approve');
   assert.deepEqual(needsOf(item, sessionOf('ana', 'approver')), [], 'nobody approves what they asked for');
   assert.deepEqual(needsOf(item, null), []);
+  const recipe = { ...item, request: { recipe: { revision: 3, set_by: 'Bo', parts: ['/contract'] } } };
+  assert.deepEqual(needsOf(recipe, sessionOf('bo', 'approver')), [], 'nobody approves what took from a recipe that they set');
   assert.deepEqual(sortedNeeds(item, sessionOf('bo', 'operator')).map((one) => one.need.action), ['abort', 'approve'], 'mine first');
 });
 

@@ -85,6 +85,7 @@ function approveRefused(promotion: Promotion): string | null {
   if (!isOpen(promotion.state)) return ended(promotion);
   if (promotion.state !== 'awaiting_approval' || !promotion.approval) return `It does not wait for an approval: it is ${words(promotion.state)}.`;
   if (isMe(promotion.requester)) return 'You asked for this promotion; another person must approve it.';
+  if (isMe(promotion.request?.recipe?.set_by ?? '')) return 'You set the recipe that parts of it came from; another person must approve it.';
   if (promotion.approval.given.some((one) => isMe(one.who))) return 'You have approved this step; another person must.';
   return null;
 }
@@ -108,6 +109,7 @@ export function waive(promotion: Promotion, clause: string): Action {
   if (!isOpen(promotion.state)) refused = ended(promotion);
   else if (!waiver || !own) refused = 'Only an inconclusive clause of a stage before the canary can be waived.';
   else if (isMe(promotion.requester)) refused = 'You asked for this promotion; other people must waive its clauses.';
+  else if (isMe(promotion.request?.recipe?.set_by ?? '')) refused = 'You set the recipe that parts of it came from; other people must waive its clauses.';
   else if (given.some((one) => isMe(one.who))) refused = 'You have waived this clause; another person must too.';
   return {
     name: 'waive', method: 'POST', path: `${pathOf(promotion)}/waive`, reason: true,

@@ -5,15 +5,18 @@ import { may } from '../../api/session';
 import { isOpen } from '../../ui/chip';
 import type { Need, PromotionItem, Session, StatusItem } from '../../api/types';
 
-/** What this person can do so that the promotion goes on. Nobody approves or waives what they asked for. */
-export function needsOf(item: Pick<PromotionItem, 'needs' | 'requester'>, who: Session | null): Need[] {
+type Waiting = Pick<PromotionItem, 'needs' | 'requester' | 'request'>;
+
+/** What this person can do so that the promotion goes on. Nobody approves or waives what they asked for, or what took from
+ * a recipe that they set. */
+export function needsOf(item: Waiting, who: Session | null): Need[] {
   if (!who) return [];
-  const own = item.requester.toLowerCase() === who.name.toLowerCase();
+  const own = [item.requester, item.request?.recipe?.set_by].some((name) => name?.toLowerCase() === who.name.toLowerCase());
   return (item.needs ?? []).filter((need) => may(need.scope, who) && !(own && (need.action === 'approve' || need.action === 'waive')));
 }
 
 /** The same needs, those of this person first, each with whether it is theirs. */
-export function sortedNeeds(item: Pick<PromotionItem, 'needs' | 'requester'>, who: Session | null): { need: Need; mine: boolean }[] {
+export function sortedNeeds(item: Waiting, who: Session | null): { need: Need; mine: boolean }[] {
   const mine = needsOf(item, who);
   const rest = (item.needs ?? []).filter((need) => !mine.includes(need));
   return [...mine.map((need) => ({ need, mine: true })), ...rest.map((need) => ({ need, mine: false }))];

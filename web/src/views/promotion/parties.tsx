@@ -1,5 +1,5 @@
 // What is promoted, against what, and under which contract: by name and digest.
-import type { Version } from '../../api/types';
+import type { RecipeUse, Version } from '../../api/types';
 import { Link, segment } from '../../app/router';
 import { words } from '../../ui/format';
 import { Digest, Name } from '../../ui/name';
@@ -13,6 +13,7 @@ export function Parties({ store }: { store: PromotionStore }) {
     return {
       id: p.id, model: p.model, candidate: p.candidate, incumbent: p.baseline, contract: p.contract, contractName: p.contract_name,
       requester: p.requester, created: p.created_us, ended: p.ended_us ?? null, traffic: p.traffic, deadline: p.deadline_us ?? null,
+      recipe: p.request?.recipe ?? null,
       seed: p.seed === undefined ? null : String(p.seed),
     };
   });
@@ -31,12 +32,23 @@ export function Parties({ store }: { store: PromotionStore }) {
         ['Model', <Link to={`/models/${segment(of.model)}`}><Name>{of.model}</Name></Link>],
         ['Promotion', <Digest>{of.id}</Digest>],
         ['Requested', <><Clock us={of.created} /> by <Name>{of.requester}</Name></>],
+        ...(of.recipe ? [['From the recipe', <Taken of={of.recipe} />] as [string, preact.ComponentChildren]] : []),
         ...(of.ended ? [['Ended', <Clock us={of.ended} />] as [string, preact.ComponentChildren]] : []),
         ...(of.deadline ? [['Deadline', <Clock us={of.deadline} />] as [string, preact.ComponentChildren]] : []),
         ['Traffic', words(of.traffic)],
         ...(of.seed ? [['Seed', <code>{of.seed}</code>] as [string, preact.ComponentChildren]] : []),
       ]} />
     </Section>
+  );
+}
+
+/** What nobody said of this promotion: the parts that came from the model's recipe, and who had set it. */
+function Taken({ of }: { of: RecipeUse }) {
+  return (
+    <>
+      Revision {of.revision}{of.set_by && <> by <Name>{of.set_by}</Name></>}:{' '}
+      {of.parts.map((part) => part.slice(1).replaceAll('/', '.')).join(', ')}
+    </>
   );
 }
 

@@ -1,4 +1,4 @@
-#include "daemon/cli/setup/dev_run.hpp"
+#include "daemon/cli/setup/dev/dev_run.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
 #include "daemon/cli/service/client.hpp"
-#include "daemon/cli/setup/child.hpp"
+#include "daemon/cli/setup/dev/child.hpp"
 #include "daemon/cli/setup/ports.hpp"
 #include "daemon/cli/setup/role_tokens.hpp"
 #include "daemon/cli/setup/working_folder.hpp"
@@ -167,7 +167,7 @@ class Folder {
     const fs::path logs = folder_ / "logs";
     if (::mkdir(logs.c_str(), 0700) != 0 && errno != EEXIST) return base::file_failure("make", logs);
     for (const auto& engine : engines_) {
-      auto child = TRY(Child::start(engine.name, engine.command, logs / (engine.name + ".log")));
+      auto child = TRY(Child::start(engine.name, engine.command, logs / (engine.name + ".log"), Keep::all));
       running_.push_back(std::move(child));
     }
     auto child = running_.begin();

@@ -1,4 +1,4 @@
-#include "daemon/cli/setup/child.hpp"
+#include "daemon/cli/setup/dev/child.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,6 +14,7 @@
 
 #include "daemon/base/durable_file.hpp"
 #include "daemon/base/poll_until.hpp"
+#include "daemon/cli/setup/dev/keeper.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -44,18 +45,19 @@ Child::Child(Child&& other) noexcept
     : name_(std::move(other.name_)),
       log_(std::move(other.log_)),
       pid_(std::exchange(other.pid_, -1)),
+      kill_signal_(other.kill_signal_),
       process_(std::move(other.process_)),
       end_(std::move(other.end_)) {}
 
 Child::~Child() {
   if (pid_ > 0 && !ended()) {
-    ::kill(pid_, SIGKILL);
+    ::kill(pid_, kill_signal_);
     ::waitpid(pid_, nullptr, 0);
   }
 }
 
 schema::Result<Child> Child::start(std::string name, const std::vector<std::string>& words,
-                                   const fs::path& log) {
+                                   const fs::path& log, Keep keeping) {
   const base::UniqueFd out(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!out) return base::file_failure("write", log);
   const base::UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -72,7 +74,10 @@ schema::Result<Child> Child::start(std::string name, const std::vector<std::stri
   child.log_ = log;
   child.pid_ = ::fork();
   if (child.pid_ < 0) return base::file_failure("start", words.at(0));
-  if (child.pid_ == 0) become(pointers.data(), out.get(), nothing.get(), told.get(), parent);
+  const auto run = [&](pid_t above) { become(pointers.data(), out.get(), nothing.get(), told.get(), above); };
+  if (child.pid_ == 0 && keeping == Keep::all) keep(parent, run);
+  if (child.pid_ == 0) run(parent);
+  child.kill_signal_ = keeping == Keep::all ? kKillNow : SIGKILL;
   child.process_ = base::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid_, 0)));
   told.reset();
   int error = 0;
@@ -97,7 +102,7 @@ bool Child::stop(std::chrono::milliseconds patience) {
   if (pid_ <= 0 || ended()) return true;
   ::kill(pid_, SIGTERM);
   const bool in_time = base::poll_until(process_.get(), POLLIN, Clock::now() + patience) > 0;
-  if (!in_time) ::kill(pid_, SIGKILL);
+  if (!in_time) ::kill(pid_, kill_signal_);
   int status = 0;
   ::waitpid(pid_, &status, 0);
   pid_ = -1;
