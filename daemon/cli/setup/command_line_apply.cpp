@@ -9,14 +9,15 @@ void CommandLine::add_recipes_and_apply() {
   client(recipes, "show", "Show a model's recipe", {model},
          [this] { return recipe_show(connection_, recipe_.model); });
   client(recipes, "set", "Set a model's recipe",
-         {model, {"--file", recipe_.file, "The recipe, YAML or JSON"}},
+         {model, {"--file", recipe_.file, "The recipe, YAML or JSON; - is standard input"}},
          [this] { return recipe_set(connection_, recipe_); });
   client(recipes, "delete", "Delete a model's recipe", {model},
          [this] { return recipe_delete(connection_, recipe_.model); });
 
   CLI::App* apply_sub =
       client(app_, "apply", "Register and set everything that a file names; nothing else is touched",
-             {{"-f,--file", apply_.file, "Kernels, contracts, engines, models, recipes and schedules, YAML"}},
+             {{"-f,--file", apply_.file,
+               "Kernels, contracts, engines, models, recipes and schedules, YAML; - is standard input"}},
              [this] { return apply(connection_, apply_); });
   apply_sub->add_flag(
       "--dry-run", apply_.dry_run,

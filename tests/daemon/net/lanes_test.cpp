@@ -30,10 +30,13 @@ class Held {
  public:
   Response answer(const Request& request) {
     if (!request.path.starts_with("/long") && !request.path.starts_with("/slow")) return text("at once");
+    const std::stop_callback wake(request.stop, [this] {
+      const std::lock_guard lock(mutex_);  // not between a look at what is waited for and the wait
+      changed_.notify_all();
+    });
     std::unique_lock lock(mutex_);
     ++running_;
     changed_.notify_all();
-    const std::stop_callback wake(request.stop, [this] { changed_.notify_all(); });
     changed_.wait(lock, [&] { return let_go_ || request.stop.stop_requested(); });
     --running_;
     if (request.stop.stop_requested()) ++stopped_;
