@@ -185,6 +185,7 @@ Awaitable<std::optional<Response>> Session::answer_request(Request& request, Lan
   Handler& handler = state_.handler;
   if (lane == Lane::long_running) {
     long_work_ = std::stop_source();
+    if (state_.stopping) long_work_.request_stop();  // stop() came while the request was being admitted
     request.stop = long_work_.get_token();
     may_ask_ = request.minor_version > 0;  // HTTP/1.0 has no interim answers
   }

@@ -48,9 +48,10 @@ class Held {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return running_ == count; });
   }
+  /// Returns once so many or more were stopped.
   void wait_stopped(int count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopped_ == count; });
+    changed_.wait(lock, [&] { return stopped_ >= count; });
   }
   void let_go() {
     const std::lock_guard lock(mutex_);
