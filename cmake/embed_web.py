@@ -2,8 +2,9 @@
 
     embed_web.py DIST OUTPUT
 
-DIST is what web/build.mjs made, with manifest.json; OUTPUT defines driftgate::web::embedded_files(). The assembler reads
-the files themselves (.incbin), so that the compiler has no literals to parse.
+DIST is what web/build.mjs made, with manifest.json; OUTPUT defines driftgate::web::embedded_files() and
+embedded_absence(), which is empty. The assembler reads the files themselves (.incbin), so that the compiler has no literals
+to parse.
 """
 import hashlib
 import json
@@ -25,6 +26,10 @@ std::span<const File> embedded_files() {{
   static const File kFiles[] = {{
 {rows}  }};
   return kFiles;
+}}
+
+Absence embedded_absence() {{
+  return {{}};
 }}
 
 }}  // namespace driftgate::web

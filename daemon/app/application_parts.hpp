@@ -40,7 +40,7 @@ struct Application::Parts {
   const Settings settings;
   const Log log;  ///< lines on standard error
   const std::int64_t started_us = base::wall_clock_us();
-  const web::Site site{web::embedded_files()};  ///< the page
+  const web::Site site{web::embedded_files(), web::embedded_absence()};  ///< the page
   const std::string instance = store::make_id("in", base::wall_clock_us(), store::secure_id_random());
 
   std::unique_ptr<store::Store> store;                      ///< the database: one writer thread, readers

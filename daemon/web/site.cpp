@@ -22,11 +22,10 @@ constexpr std::string_view kNotBuilt =
     "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>driftgate</title>\n"
     "<h1>driftgate runs, and was built without its page</h1>\n"
     "<p>The API under <code>/v1</code> and every command of <code>driftgate</code> work; "
-    "<a href=\"/openapi.json\">/openapi.json</a> lists the operations.</p>\n"
-    "<p>For the page, install Node.js 18 or newer with npm, then build again with "
-    "<code>-DDRIFTGATE_WEB=ON</code> (<code>scripts/build build -DDRIFTGATE_WEB=ON</code>) and start the "
-    "daemon "
-    "again.</p>\n</html>\n";
+    "<a href=\"/openapi.json\">/openapi.json</a> lists the operations.</p>\n";
+constexpr std::string_view kBuildAgain =
+    "build again with <code>-DDRIFTGATE_WEB=ON</code> (<code>scripts/build build -DDRIFTGATE_WEB=ON</code>), "
+    "which fails where the page cannot be built, and start the daemon again.</p>\n</html>\n";
 
 bool is_view(std::string_view path) {
   if (path == "/") return true;
@@ -78,17 +77,45 @@ Variant variant_for(const File& file, std::optional<std::string_view> accept) {
   return {file.plain, {}};
 }
 
-net::Response not_built() {
+/// The text as it may stand between tags and in attributes.
+std::string in_html(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '&')
+      escaped += "&amp;";
+    else if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else if (c == '"')
+      escaped += "&quot;";
+    else if (c == '\'')
+      escaped += "&#39;";
+    else
+      escaped += c;
+  }
+  return escaped;
+}
+
+/// What stands in for the page. `driftgate doctor` reads the reason from its paragraph.
+net::Response not_built(const Absence& absence) {
   net::Response response;
   response.headers = {{"Content-Type", "text/html; charset=utf-8"}, {"Cache-Control", "no-cache"}};
   add_safety(response);
   response.body = kNotBuilt;
+  if (!absence.reason.empty())
+    response.body +=
+        fmt::format("<p>Why there is no page:</p>\n<p id=\"reason\">{}</p>\n", in_html(absence.reason));
+  response.body += absence.remedy.empty()
+                       ? "<p>For the page, "
+                       : fmt::format("<p>For the page, {}. Then ", in_html(absence.remedy));
+  response.body += kBuildAgain;
   return response;
 }
 
 }  // namespace
 
-Site::Site(std::span<const File> files) : files_(files) {}
+Site::Site(std::span<const File> files, Absence absence) : files_(files), absence_(absence) {}
 
 const File* Site::find(std::string_view path) const {
   const auto found = std::ranges::find(files_, is_view(path) ? kIndex : path, &File::path);
@@ -112,7 +139,7 @@ net::Response Site::refuse(const net::RequestHead& head) {
 
 net::Response Site::answer(const net::RequestHead& head) const {
   const File* const file = find(head.path);
-  if (file == nullptr) return not_built();
+  if (file == nullptr) return not_built(absence_);
   const Variant variant = variant_for(*file, head.header("accept-encoding"));
   const std::string tag = fmt::format("\"{}{}{}\"", file->sha256.substr(0, 32),
                                       variant.coding.empty() ? "" : "-", variant.coding);

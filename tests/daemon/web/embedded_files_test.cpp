@@ -19,6 +19,17 @@ TEST_CASE("what is embedded is whole: each file has its digest, and a name of it
   if (!paths.empty()) CHECK(paths.contains("/index.html"));  // none in a build without the page
 }
 
+TEST_CASE("a program has its page, or the reason why it has none") {
+  const web::Absence absence = web::embedded_absence();
+  CHECK(web::embedded_files().empty() == !absence.reason.empty());
+  CHECK(absence.reason.find('\n') == std::string_view::npos);
+  const web::Site site(web::embedded_files(), absence);
+  net::RequestHead head;
+  head.method = "GET";
+  head.path = "/";
+  CHECK((site.answer(head).body.find("id=\"reason\"") != std::string::npos) == web::embedded_files().empty());
+}
+
 TEST_CASE("every file of the page that index.html names is served") {
   const web::Site site(web::embedded_files());
   net::RequestHead head;

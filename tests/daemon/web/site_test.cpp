@@ -126,6 +126,25 @@ TEST_CASE("only GET and HEAD are taken") {
   CHECK(of(refused, "allow") == "GET, HEAD");
 }
 
+TEST_CASE("a build without the page says why where it would be, and no reason becomes markup") {
+  const Site site({},
+                  {.reason = R"(npm said "<script>alert('1')</script> & C:\x")", .remedy = "set <A> & 'B'"});
+  const std::string html = site.answer(get("/")).body;
+  CHECK(html.find("<p id=\"reason\">npm said &quot;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; "
+                  "C:\\x&quot;</p>") != std::string::npos);
+  CHECK(html.find("For the page, set &lt;A&gt; &amp; &#39;B&#39;. Then build again with") !=
+        std::string::npos);
+  CHECK(html.find("<script") == std::string::npos);
+  CHECK(html.ends_with("</html>\n"));
+}
+
+TEST_CASE("a build that was told to leave the page out names no other remedy than another build") {
+  const Site site({}, {.reason = "built with DRIFTGATE_WEB=OFF", .remedy = {}});
+  const std::string html = site.answer(get("/health")).body;
+  CHECK(html.find("<p id=\"reason\">built with DRIFTGATE_WEB=OFF</p>") != std::string::npos);
+  CHECK(html.find("<p>For the page, build again with <code>-DDRIFTGATE_WEB=ON</code>") != std::string::npos);
+}
+
 TEST_CASE("a build without the page says so where it would be, and has no assets") {
   const Site site({});
   const auto answer = site.answer(get("/p/pr-1"));
