@@ -178,6 +178,9 @@ Result<void> Application::Parts::serve_api() {
 }
 
 Result<void> Application::Parts::announce() {
+  if (web::embedded_files().empty())
+    log.warn(fmt::format("this program was built without its page: {}; the API and all commands work",
+                         web::embedded_absence().reason));
   log.info(fmt::format("ready port={} data_dir={} version={}", server->port(), data_dir_of(settings).string(),
                        kVersion));
   if (settings.port_file.empty()) return {};

@@ -1,6 +1,7 @@
 """The page's side of the running daemon: signing in with a browser, what its cookie may and may not do, and the files
 that are served beside the API."""
 import gzip
+import html as escape
 import http.client
 import re
 
@@ -246,6 +247,13 @@ def the_page_is_served_with_strict_headers_and_beside_the_api(world):
     assets = sorted(set(re.findall(rb'"(/assets/[^"]+)"', html)))
     if not assets:  # a build without the page says how to build it
         check(b"DRIFTGATE_WEB=ON" in html, html)
+        reason = re.search(rb'<p id="reason">([^<]+)</p>', html)
+        check(reason, f"no reason: {html}")
+        with open(world.daemon.log, encoding="utf-8", errors="replace") as file:
+            logged = [line for line in file if "was built without its page: " in line]
+        why = escape.unescape(reason[1].decode())
+        check(len(logged) == 1 and f" warning this program was built without its page: {why}; the API and all commands work" in logged[0],
+              f"logged: {logged}, shown: {why}")
         print("built without the page")
         return
     status, headers, _ = page_of(world, "/")
