@@ -23,8 +23,8 @@ void check_processes(const Deployment& deployment, bool is_running, Findings& in
 /// Whether the published head covers the log of a data folder that no daemon holds.
 void check_idle_head(const Deployment& deployment, Findings& into);
 
-/// Readiness, engines, clocks, schedules, webhooks of a daemon that answers; the published head where the
-/// deployment is known. Answers of daemon and engines are untrusted.
+/// Readiness, engines, clocks, page, schedules, webhooks of a daemon that answers; the published head where
+/// the deployment is known. Answers of daemon and engines are untrusted.
 void check_daemon(Client& client, const std::string& url, const net::TlsClientFiles& tls,
                   const Deployment* deployment, Findings& into);
 

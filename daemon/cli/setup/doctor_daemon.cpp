@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "daemon/base/clock.hpp"
 #include "daemon/cli/json_text.hpp"
@@ -26,6 +28,10 @@ constexpr std::int64_t kClockApart_s = 3;  ///< a Date header has whole seconds
 constexpr std::size_t kMostNamed = 20;     ///< models of an engine in a message
 constexpr int kPublishLooks = 20;
 constexpr milliseconds kPublishPause{100};
+constexpr std::size_t kLongestReason = 400;  ///< bytes
+/// Of a text in HTML, in the order in which they are undone.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kEscapes{
+    {{"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}}};
 
 /// All items of a collection, at most 10,000.
 Result<std::vector<json>> items_of(Client& client, const std::string& collection, bool pages = true) {
@@ -67,6 +73,31 @@ void check_ready(Client& client, Findings& into) {
   for (const auto& check : member_of(*answer, "checks"))
     if (!is_true(check, "ok"))
       into.error("/readyz: " + text_of(check, "name"), text_of(check, "detail"), "see the daemon's log");
+}
+
+/// What stands between two marks; nothing where they do not both occur.
+std::optional<std::string> between(std::string_view text, std::string_view before, std::string_view behind) {
+  const std::size_t begin = text.find(before);
+  if (begin == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(begin + before.size());
+  const std::size_t end = text.find(behind);
+  if (end == std::string_view::npos) return std::nullopt;
+  return std::string(text.substr(0, end));
+}
+
+/// Says that the daemon has no page, and why, as what stands in for the page does. That is no finding: the
+/// rest works, and it may be meant.
+void check_page(const net::Url& daemon, const net::TlsClientFiles& tls, Findings& into) {
+  const auto answer = net::HttpClient(daemon, {.total_timeout = kAnswerTime, .tls = tls})
+                          .send({.target = net::join_target(daemon.target, "/")});
+  if (!answer) return into.skipped("page", answer.error().message);
+  if (answer->status != 200) return into.skipped("page", fmt::format("GET / answers {}", answer->status));
+  auto reason = between(answer->body, "<p id=\"reason\">", "</p>");
+  if (!reason) return into.checked("page");
+  for (const auto& [escaped, plain] : kEscapes)
+    for (std::size_t at = 0; (at = reason->find(escaped, at)) != std::string::npos; at += plain.size())
+      reason->replace(at, escaped.size(), plain);
+  into.skipped("page", "the daemon was built without it: " + reason->substr(0, kLongestReason));
 }
 
 /// The models that an engine names; nothing for a list that is none.
@@ -233,6 +264,7 @@ void check_daemon(Client& client, const std::string& url, const net::TlsClientFi
                             .send({.target = net::join_target(parsed->target, "/healthz")});
     if (answer) compare_clocks(*answer, asked_us, "the daemon", into);
     into.checked("clocks");
+    check_page(*parsed, tls, into);
   }
   check_engines(client, host, into);
   check_schedules(client, into);
