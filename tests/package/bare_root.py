@@ -524,6 +524,7 @@ def in_order(root, folder, deb):
 
 def built_package(build, folder):
     """By cpack from this build folder: what scripts/package makes of a release build."""
+    succeed(["cmake", "--build", build, "--target", "driftgate_package_files"])
     for old in glob.glob(f"{folder}/*.deb"):
         os.unlink(old)
     succeed(["cpack", "-G", "DEB", "-B", folder, "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip", "--config", f"{build}/CPackConfig.cmake"], cwd=build)
