@@ -26,14 +26,18 @@ def git(*words):
     return asked.stdout.strip() if asked.returncode == 0 else ""
 
 
+def is_checkout():
+    """Whether this folder is the top of a git checkout, and not a folder in the checkout of something else."""
+    top = git("rev-parse", "--show-toplevel")
+    return bool(top) and pathlib.Path(top).resolve() == ROOT
+
+
 def time_of_sources():
     """The same time for the same sources, whatever the times of the files are: SOURCE_DATE_EPOCH; else that of the newest
-    commit, where this folder is the top of a git checkout, and not a folder in the checkout of something else; else the
-    date of the newest section of CHANGELOG.md, at midnight UTC."""
+    commit of a checkout; else the date of the newest section of CHANGELOG.md, at midnight UTC."""
     if os.environ.get("SOURCE_DATE_EPOCH"):
         return int(os.environ["SOURCE_DATE_EPOCH"])
-    top = git("rev-parse", "--show-toplevel")
-    committed = git("log", "-1", "--format=%ct") if top and pathlib.Path(top).resolve() == ROOT else ""
+    committed = git("log", "-1", "--format=%ct") if is_checkout() else ""
     if committed:
         return int(committed)
     title = re.search(r"^## .*", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
