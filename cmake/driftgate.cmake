@@ -19,10 +19,18 @@ if(CMAKE_LIBRARY_ARCHITECTURE)
   set(CMAKE_INSTALL_LIBDIR lib/${CMAKE_LIBRARY_ARCHITECTURE} CACHE PATH "Folder of libraries below the prefix")
 endif()
 
+option(DRIFTGATE_WERROR "Treat warnings as errors" OFF)
 find_program(DRIFTGATE_CCACHE ccache)
+set(launcher)
+if(DRIFTGATE_WERROR)
+  list(APPEND launcher ${CMAKE_CURRENT_LIST_DIR}/fail_on_warnings)
+endif()
 if(DRIFTGATE_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${DRIFTGATE_CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${DRIFTGATE_CCACHE})
+  list(APPEND launcher ${DRIFTGATE_CCACHE})
+endif()
+if(launcher)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
 endif()
 find_program(DRIFTGATE_MOLD mold)
 if(DRIFTGATE_MOLD)
@@ -35,8 +43,7 @@ target_include_directories(driftgate_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(driftgate_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion
   # Sources that are compiled together would warn of each other's names.
-  $<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage,-Wshadow> -Wnon-virtual-dtor -Woverloaded-virtual
-  $<$<BOOL:${DRIFTGATE_WERROR}>:-Werror>)
+  $<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage,-Wshadow> -Wnon-virtual-dtor -Woverloaded-virtual)
 target_compile_definitions(driftgate_flags INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_HAS_CO_AWAIT
   # Frames of coroutines come from the allocator that has free lists by size, and more of them are kept: there are
   # about seven for each request.

@@ -11,25 +11,36 @@ set(DRIFTGATE_LIB lib/driftgate)  # not the multiarch folder: programs, and foun
 set(DRIFTGATE_SHARE ${CMAKE_INSTALL_DATADIR}/driftgate)
 set(made ${CMAKE_BINARY_DIR}/package)
 
-# The manual and the completions come from the program's own tables.
+# What is installed beside programs is written by the target driftgate_package_files, which is no part of `all`: those who
+# use a build folder as it is, or test it, need none of it. The manual and the completions come from the program's own tables.
 set(completions ${made}/completions/driftgate.bash ${made}/completions/_driftgate ${made}/completions/driftgate.fish)
 add_custom_command(OUTPUT ${completions} ${made}/man/driftgate.1
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/completions.py $<TARGET_FILE:driftgate> ${made}/completions
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/manual.py $<TARGET_FILE:driftgate> ${made}/man
   DEPENDS driftgate ${CMAKE_SOURCE_DIR}/scripts/completions.py ${CMAKE_SOURCE_DIR}/scripts/manual.py
   COMMENT "Writing the manual and the completions" VERBATIM)
-add_custom_target(driftgate_manual ALL DEPENDS ${completions} ${made}/man/driftgate.1)
+add_custom_target(driftgate_manual DEPENDS ${completions} ${made}/man/driftgate.1)
 
 # Files of Debian that a script makes: changelogs and the maintainer scripts with their versions.
 set(DRIFTGATE_DEBIAN_REVISION 1 CACHE STRING "Revision of the Debian package")
 set(DRIFTGATE_PACKAGE_VERSION ${PROJECT_VERSION} CACHE STRING "Version of the Debian package, without its revision")
 set(debian ${made}/debian)
-add_custom_target(driftgate_debian ALL
+add_custom_target(driftgate_debian
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/debian_files.py
     ${DRIFTGATE_PACKAGE_VERSION}-${DRIFTGATE_DEBIAN_REVISION} ${debian}
   COMMENT "Writing the changelogs and the maintainer scripts" VERBATIM)
+add_custom_target(driftgate_package_files)
+add_dependencies(driftgate_package_files driftgate_manual driftgate_debian)
 
 # ---- What is installed
+# Says what to build before a file is installed, instead of which file is missing after some were.
+function(driftgate_install_needs component file)
+  install(CODE "if(NOT EXISTS \"${file}\")
+    message(FATAL_ERROR \"The manual, the completions or Debian's files are not built; run: cmake --build '${CMAKE_BINARY_DIR}' --target driftgate_package_files\")
+  endif()" COMPONENT ${component})
+endfunction()
+driftgate_install_needs(runtime ${made}/man/driftgate.1)
+driftgate_install_needs(debian ${debian}/changelog.Debian.gz)
 set_target_properties(driftgate PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/driftgate")  # where plug-ins are looked for
 install(TARGETS driftgate RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(DIRECTORY ${made}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtime FILES_MATCHING PATTERN "*.1")

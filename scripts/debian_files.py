@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Writes what the Debian package needs beside installed files: its changelogs from CHANGELOG.md, and the maintainer
-scripts with the version and the database's schema version in them. Usage: scripts/debian_files.py VERSION FOLDER"""
+scripts with the version and the database's schema version in them. Usage: scripts/debian_files.py VERSION FOLDER
+With --time alone it prints the time of the sources, in seconds since 1970: the time of all files in the package."""
+import datetime
 import email.utils
 import gzip
 import os
@@ -14,12 +16,37 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONTACT = "driftgate maintainers <maintainers@driftgate.invalid>"
 
 
+def git(*words):
+    """What git says of this tree, or nothing where it is not installed or fails. Whoever owns the tree: it is only read."""
+    here = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    try:
+        asked = subprocess.run(["git", "-c", f"safe.directory={ROOT}", "-C", ROOT, *words], env=here, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    return asked.stdout.strip() if asked.returncode == 0 else ""
+
+
+def is_checkout():
+    """Whether this folder is the top of a git checkout, and not a folder in the checkout of something else."""
+    top = git("rev-parse", "--show-toplevel")
+    return bool(top) and pathlib.Path(top).resolve() == ROOT
+
+
 def time_of_sources():
-    """SOURCE_DATE_EPOCH, or the time of the newest commit: the same package from the same sources."""
-    if "SOURCE_DATE_EPOCH" in os.environ:
+    """The same time for the same sources, whatever the times of the files are: SOURCE_DATE_EPOCH; else that of the newest
+    commit of a checkout; else the date of the newest section of CHANGELOG.md, at midnight UTC."""
+    if os.environ.get("SOURCE_DATE_EPOCH"):
         return int(os.environ["SOURCE_DATE_EPOCH"])
-    asked = subprocess.run(["git", "-C", ROOT, "log", "-1", "--format=%ct"], capture_output=True, text=True)
-    return int(asked.stdout) if asked.returncode == 0 and asked.stdout.strip() else int((ROOT / "CHANGELOG.md").stat().st_mtime)
+    committed = git("log", "-1", "--format=%ct") if is_checkout() else ""
+    if committed:
+        return int(committed)
+    title = re.search(r"^## .*", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    dated = re.fullmatch(r"## \[[^\]]+\] - (\d{4}-\d\d-\d\d)", title.group().strip()) if title else None
+    if not dated:
+        sys.exit("scripts/debian_files.py: the newest section of CHANGELOG.md has no date, such as '## [Unreleased] - 2026-11-27', "
+                 "and neither SOURCE_DATE_EPOCH nor git says how old the sources are.")
+    midnight = datetime.datetime.fromisoformat(dated.group(1)).replace(tzinfo=datetime.timezone.utc)
+    return int(midnight.timestamp())
 
 
 def entries(changelog):
@@ -44,7 +71,8 @@ def debian_changelog(version, changelog, time):
             for item in items:
                 lines += textwrap.wrap(item, 76, initial_indent="    - ", subsequent_indent="      ",
                                        break_long_words=True, break_on_hyphens=False)
-    return "\n".join(lines + ["", f" -- {CONTACT}  {email.utils.format_datetime(email.utils.datetime.datetime.fromtimestamp(time, email.utils.datetime.timezone.utc))}", ""])
+    made = datetime.datetime.fromtimestamp(time, datetime.timezone.utc)
+    return "\n".join(lines + ["", f" -- {CONTACT}  {email.utils.format_datetime(made)}", ""])
 
 
 def write_compressed(path, text):
@@ -53,6 +81,9 @@ def write_compressed(path, text):
 
 
 def main():
+    if sys.argv[1:] == ["--time"]:
+        print(time_of_sources())
+        return
     version, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -28,11 +28,12 @@ constexpr std::size_t kReaders = 8;  ///< of the store: the API's threads, the p
 constexpr std::chrono::seconds kDrainTime{5};                ///< for requests in flight at the end
 constexpr std::chrono::milliseconds kProgressInterval{250};  ///< how often streams look for progress
 
-/// Puts what a step made into the member that owns it; the step's error otherwise.
+/// Puts what a step made into the member that owns it; the step's error otherwise. TRY would do the same, but
+/// g++ 12 warns at -O2 that its copy may be uninitialised.
 template <typename Member, typename Value>
 Result<void> keep(Member& member, Result<Value> made) {
-  auto value = TRY(std::move(made));
-  member = std::move(value);
+  if (!made) return std::unexpected(std::move(made).error());
+  member = *std::move(made);
   return {};
 }
 

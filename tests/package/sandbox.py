@@ -9,7 +9,7 @@ ERRNO = lambda number: 0x00050000 | number  # SCMP_ACT_ERRNO
 ALLOW = 0x7FFF0000
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 38, 24
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
-MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC = 1, 32, 4096, 16384
 CLONE_NEWNS = 0x00020000
 PROT_WRITE, PROT_EXEC = 2, 4
 EQUAL_MASKED = 7
@@ -86,9 +86,8 @@ class Sandbox:
         self.checked(self.libc.mount(source.encode(), target.encode(), None, flags, None), f"mount {target}")
 
     def enter(self):
-        """In the child, as root, until its user is taken."""
+        """In the child, as root, until its user is taken. The mounts of `root` are private already (mounts.py)."""
         self.checked(self.libc.unshare(CLONE_NEWNS), "unshare")
-        self.mount("none", "/", MS_REC | MS_PRIVATE)
         self.mount(self.root, self.root, MS_BIND | MS_REC)
         for path in self.writable():
             self.mount(self.root + path, self.root + path, MS_BIND | MS_REC)

@@ -10,7 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 os.environ.setdefault("DRIFTGATE_ROOT", str(ROOT))
 sys.path.insert(0, str(ROOT / "tests" / "package"))
 
-import bare_root  # noqa: E402
+import debian_root  # noqa: E402
+import mounts  # noqa: E402
 import quickstart  # noqa: E402
 
 
@@ -19,18 +20,17 @@ def main(build):
         if not shutil.which(program):
             print(f"skipped: there is no {program}")
             return 0
-    if os.geteuid() != 0 or bare_root.LIBC.unshare(bare_root.CLONE_NEWNS) != 0:
-        print("skipped: not root, or no mount namespaces here")
-        return 0
-    bare_root.succeed(["mount", "--make-rprivate", "/"])
     shared, folder = os.path.join(build, "package-test"), os.path.join(build, "quickstart-test")
     for path in (shared, folder):
         os.makedirs(path, exist_ok=True)
-    base = bare_root.plain_root(shared)
-    bare_root.plain_root = lambda _: base
-    package = bare_root.built_package(build, folder)
-    root = bare_root.fresh_root(folder)
-    return quickstart.main(["package", root, package])
+    try:
+        with mounts.private(shared), mounts.private(folder):
+            package = debian_root.built_package(build, folder)
+            root = debian_root.fresh_root(folder, os.path.join(shared, "base"))
+            return quickstart.main(["package", root, package])
+    except mounts.Refused as why:
+        print(f"skipped: {why}")
+        return 0
 
 
 if __name__ == "__main__":
