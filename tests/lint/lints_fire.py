@@ -4,6 +4,7 @@ import sys
 import call_cycles
 import coroutines
 import layering
+import programs
 import references
 import sizes
 import tries
@@ -11,6 +12,7 @@ import words
 
 PAGES = {"docs/a.md": "# A\n\n## One thing, or two\n\n```\n# no heading\n```\n", "docs/design/b.md": "# B\n\n## Deep\n",
          "stages/x.hpp": "", "stages/y.hpp": "", "stages/y.cpp": "", "scripts/run": ""}
+PACKAGES = "# What builds it.\n[build]\ncmake\nnodejs node\n"
 
 
 class referenced:
@@ -19,6 +21,19 @@ class referenced:
     def faults_of(name, text):
         return references.faults_of(name, text, references.Tree(PAGES, PAGES.get))
 
+
+class started:
+    """The lint of programs over one file and a short list of packages."""
+    @staticmethod
+    def faults_of(name, text):
+        return list(programs.missing(programs.started({name: text}), programs.listed(PACKAGES)))
+
+
+class tables:
+    """The tables of the lint of programs, where this is all that starts something: its faults that say `name`."""
+    @staticmethod
+    def faults_of(name, text):
+        return [fault for fault in programs.stale(programs.started({"scripts/x": text})) if name in fault]
 
 
 class folders:
@@ -75,6 +90,33 @@ BAD = [
     (referenced, "docs/x.md", "The code is `stages/{x,y}.cpp`.\n"),
     (referenced, "docs/x.md", "The code is `stages/z*.cpp`.\n"),
     (referenced, "docs/x.md", "Run `scripts/gone --all`.\n"),
+    (started, "scripts/x", '#!/bin/bash\nwhen=$(git -C "$root" log -1 | cut -c 1-9)\n'),
+    (started, "scripts/x", '#!/bin/bash\nrun=()\nrun=(jq -r)\nif true; then A=b "${run[@]}" .; fi\n'),
+    (started, "scripts/x", "#!/bin/sh\nfor program in sed jq; do command -v $program; done\n"),
+    (started, "scripts/x", "#!/bin/sh\njq=$(which jq)\n"),
+    (started, "scripts/x", "#!/bin/sh\nfind . -name '*.o' -exec nm {} +\n"),
+    (started, "scripts/x", '#!/bin/bash\nnoted() {\n  local log=$1\n  shift\n  "$@"\n}\nnoted log env A=b timeout -k 9 5 jq .\n'),
+    (started, "scripts/x", "#!/bin/bash\nls | xargs -P 4 -I{} bash -euc 'case {} in\n  a | b) jq . ;;\nesac'\n"),
+    (started, "scripts/x", '#!/bin/bash\ncat <<EOF\n$(jq .)\nEOF\n'),
+    (started, "scripts/x", "#!/bin/bash\ntar -xJf x.tar.xz\n"),
+    (started, "scripts/x", "#!/usr/bin/env ruby\n"),
+    (started, "scripts/build", "#!/bin/bash\nmake all\n"),
+    (started, "x/CMakeLists.txt", "find_program(X NAMES jq gojq PATHS cmake)\n"),
+    (started, "cmake/x.cmake", 'execute_process(COMMAND git log\n  OUTPUT_VARIABLE x)\n'),
+    (started, "cmake/x.cmake", 'add_test(NAME x COMMAND sh -c "$<TARGET_FILE:x> | jq ${y}")\n'),
+    (started, "tests/x.py", 'import subprocess\nsubprocess.run(["git", "log"], check=True)\n'),
+    (started, "tests/x.py", 'import shutil\nif not all(shutil.which(name) for name in ("sed", "jq")):\n    pass\n'),
+    (started, "tests/x.py", 'from subprocess import run as ask\ndef tell(root, *words):\n    ask(words)\ntell(1, "jq")\n'),
+    (started, "tests/x.py", 'import os, subprocess\nJQ = os.environ.get("JQ", "jq")\nclass P:\n'
+                            '    def __init__(self, argv):\n        subprocess.Popen(argv)\nP([JQ, "."])\n'),
+    (started, "tests/x.py", 'import os\nos.system("cd x && jq .")\n'),
+    (started, "tests/x.py", 'SCRIPT = """#!/bin/sh\nexec jq .\n"""\n'),
+    (started, "tests/x.cpp", 'const std::string line = "jq . " + path();\nCHECK(std::system(line.c_str()) == 0);\n'),
+    (started, "tests/x.cpp", 'program.argv = {"/bin/sh", "-c", "sleep 1; "\n                "jq ."};\n'),
+    (started, "tests/x.mjs", "execFileSync('jq', ['.']);\n"),
+    (started, "docs/ci.md", "```sh\ndriftgate drift a b | jq .\n```\n"),
+    (tables, "nothing starts cpack any more", "#!/bin/sh\nctest\n"),
+    (tables, "scripts/real_gateway does not start make any more", "#!/bin/sh\nmake\n"),
 ]
 GOOD = [
     (layering, "daemon/api/x.cpp", '#include "daemon/pipeline/service.hpp"\n#include "schema/error.hpp"\n'),
@@ -100,6 +142,19 @@ GOOD = [
     (referenced, "stages/x.cpp", '/// A rule (docs/a.md, "One thing,\n/// or two"; b.md, "Deep"), "Other".\n'),
     (referenced, "stages/x.cpp", '#include "stages/gone.hpp"\nint x = y / stages/gone;\n'),
     (referenced, "x.py", "# b.md (section \"Deep\")\nopen('out/gone.md')\n"),
+    (started, "scripts/x", "#!/bin/bash\ncat <<'EOF'\n$(git log)\nEOF\necho git $((git << 2)); # git\n[ $1 = git ] && cmake . # jq\n"),
+    (started, "scripts/x", '#!/bin/bash\ngit() { echo; }\ngit log\n"$root/jq" x\ncase $1 in\n  jq) ;;\nesac\nfor jq in x jq; do :; done\n'),
+    (started, "scripts/x", '#!/bin/bash\ninside=("$root/in_root" x)\n"${inside[@]}" jq .\nchroot "$root" jq\n[[ a =~ ^(git|jq)$ ]]\n'),
+    (started, "scripts/x", "#!/bin/bash\npython=python3\ntrap 'rm -f x' EXIT\ntest x && node x || exec /usr/bin/cmake\n"),
+    (started, "scripts/x", '#!/bin/bash\nls | xargs -P 4 -n 1 timeout -s KILL 5 cat  # git\n(cd "$1" && sleep 1) >&2 2>/dev/null &\n'),
+    (started, "scripts/real_gateway", "#!/bin/bash\nmake all\n"),
+    (tables, "nothing starts ctest any more", "#!/bin/sh\nctest\n"),
+    (started, "cmake/x.cmake", "find_program(X NAMES jq node)  # git\nadd_test(NAME git COMMAND ${X} git)\n"),
+    (started, "tests/x.py", 'import subprocess\ndef inside(root, *words):\n    subprocess.run(["chroot", root, *words])\n'
+                            'inside("x", "jq")\ndef run(*words):\n    pass\nrun("git")\n"""git log"""\n'),
+    (started, "tests/x.py", 'import shutil\nfor name in ("git", "jq"):\n    print(name)\nfor name in ("sed", "node"):\n'
+                            '    shutil.which(name)\n'),
+    (started, "tests/x.cpp", 'CHECK(text == "jq .");\nconst char* line = "git";\n'),
 ]
 
 failed = [f"missed: {lint.__name__} on {text.strip()!r}" for lint, name, text in BAD if not lint.faults_of(name, text)]
