@@ -36,7 +36,7 @@ add_dependencies(driftgate_package_files driftgate_manual driftgate_debian)
 # Says what to build before a file is installed, instead of which file is missing after some were.
 function(driftgate_install_needs component file)
   install(CODE "if(NOT EXISTS \"${file}\")
-    message(FATAL_ERROR \"The manual, the completions or Debian's files are not built; run: cmake --build '${CMAKE_BINARY_DIR}' --target driftgate_package_files\")
+    message(FATAL_ERROR \"The manual, the completions or Debian's files are not built. Build them first:\n  cmake --build '${CMAKE_BINARY_DIR}' --target driftgate_package_files\")
   endif()" COMPONENT ${component})
 endfunction()
 driftgate_install_needs(runtime ${made}/man/driftgate.1)

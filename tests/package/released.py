@@ -114,7 +114,7 @@ def run(build, ref):
             pass
     for log in glob.glob(f"{folder}/*.log"):
         os.unlink(log)
-    new = package(str(ROOT), folder, "this tree")
+    new = package(str(ROOT), folder, "new")
     tree, environment = previous_tree(folder, ref)
     # Warnings of a version that is published already are nobody's errors.
     old = package(tree, folder, "previous", ["-DDRIFTGATE_WERROR=OFF", f"-DDRIFTGATE_DEBIAN_REVISION={PREVIOUS_REVISION}"], environment)
