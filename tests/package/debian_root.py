@@ -3,7 +3,6 @@ with a stand-in for systemctl, since no systemd runs there. The caller makes mou
 import fcntl
 import glob
 import os
-import re
 import shutil
 import socket
 import struct
@@ -13,7 +12,7 @@ from steps import check, outcome, step, succeed
 
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
-SUITE = "bookworm"
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CONFIG, DATA, BIN = "/etc/driftgate/driftgate.yaml", "/var/lib/driftgate", "/usr/bin/driftgate"
 EXAMPLE = "/usr/share/driftgate/examples/tinylm"
 TINYLM = "/usr/lib/driftgate/tinylm"
@@ -35,22 +34,9 @@ esac
 
 def plain_root(base):
     """A minimal Debian from the machine's own mirror, made once."""
-    if os.path.exists(os.path.join(base, "made")):
-        return
-    if os.path.exists(base):
+    if os.path.exists(base) and not os.path.exists(os.path.join(base, "made")):
         mounts.remove_tree(base)
-    sources = "".join(open(path, encoding="utf-8").read() for path in glob.glob("/etc/apt/sources.list.d/*.sources")) \
-        + (open("/etc/apt/sources.list", encoding="utf-8").read() if os.path.exists("/etc/apt/sources.list") else "")
-    mirror = re.search(r"^(?:URIs:|deb(?: \[[^]]*\])?)\s*(\S+)", sources, re.M)
-    check(mirror, "the machine's apt sources name no mirror")
-    succeed(["debootstrap", "--variant=minbase", SUITE, base, mirror.group(1)])
-    with open(f"{base}/etc/apt/sources.list", "w", encoding="utf-8") as file:
-        file.write(f"deb {mirror.group(1)} {SUITE} main\n")
-    for path in glob.glob("/etc/apt/apt.conf.d/*"):  # how the mirror is reached
-        with open(path, encoding="utf-8") as file:
-            if "Acquire::" in file.read():
-                shutil.copy(path, f"{base}/etc/apt/apt.conf.d")
-    open(os.path.join(base, "made"), "w", encoding="utf-8").close()
+    succeed([os.path.join(ROOT, "scripts/bare"), "--base", base])
 
 
 def fresh_root(folder, base):
