@@ -50,9 +50,9 @@ class Waiting:
         return self.world.api("GET", f"/v1/jobs/{self.job}", who=who, expect=200)
 
     def seen_running(self):
-        """The job, once the daemon has seen where it runs."""
+        """The job, once the daemon has seen where it runs, and its worker has said how far it is."""
         return wait_for("the job to be seen running",
-                        lambda: (seen := self.shown())["place"] and seen["place"]["state"] == "running" and seen)
+                        lambda: (seen := self.shown())["place"] and seen["place"]["state"] == "running" and seen["progress"] and seen)
 
     def command(self, *words, who="operator"):
         return [DRIFTGATE, "jobs", *words, "--url", self.world.url, "--token-file", self.world.token_file(who)]
