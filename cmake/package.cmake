@@ -6,7 +6,6 @@ if(NOT TARGET driftgate OR DRIFTGATE_SANITIZE)
   return()
 endif()
 include(GNUInstallDirs)
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(DRIFTGATE_LIB lib/driftgate)  # not the multiarch folder: programs, and found from the share folder
 set(DRIFTGATE_SHARE ${CMAKE_INSTALL_DATADIR}/driftgate)
 set(made ${CMAKE_BINARY_DIR}/package)

@@ -42,7 +42,7 @@ TEST_CASE("a contract does not differ from itself, whatever it is called") {
   const std::string text = shipped("bf16-dense.yaml");
   CHECK(contract_diff(parse(text), parse(text)).empty());
   CHECK(contract_diff(parse(text), parse(replaced(text, "name: bf16-dense", "name: other"))).empty());
-  CHECK(to_text({}) == "No difference in what is demanded.\n");
+  CHECK(to_text(std::vector<ContractChange>{}) == "No difference in what is demanded.\n");
 }
 
 TEST_CASE("a smaller max is stricter and a larger one looser") {

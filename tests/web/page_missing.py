@@ -18,6 +18,7 @@ TOOLS = ("bash", "cmake", "cat", "dirname", "env", "mkdir", "ninja", "nproc", "p
 LISTS = """cmake_minimum_required(VERSION 3.25)
 project(tree LANGUAGES NONE)
 list(APPEND CMAKE_MODULE_PATH ${CMAKE_SOURCE_DIR}/cmake)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 include(web)
 if(NOT DRIFTGATE_WEB_FOUND)
   driftgate_write_no_files(${CMAKE_BINARY_DIR}/no_files.cpp)
@@ -67,7 +68,7 @@ class Tree:
         (self.folder / "CMakeLists.txt").write_text(LISTS, encoding="utf-8")
         self.tools.mkdir()
         for name in TOOLS:
-            found = shutil.which(name)
+            found = sys.executable if name == "python3" else shutil.which(name)  # a launcher may not run under another name
             check(found, f"there is no {name}")
             (self.tools / name).symlink_to(found)
         self.program("node", NODE)
