@@ -73,7 +73,7 @@ endif()
 # Compiles sources of a target together, ten at most, where DRIFTGATE_UNITY asks for it: most of a compilation is the
 # reading of headers. For builds of everything at once; who changes one file waits longer. Sources that match APART
 # are compiled together only with each other, and those that match ALONE with none. CMake's own way (UNITY_BUILD) cannot
-# keep apart what sources declare for themselves under the same name: two of five tests would stand alone.
+# keep apart what sources declare for themselves under the same name.
 function(driftgate_unity target)
   cmake_parse_arguments(arg "" "APART;ALONE" "" ${ARGN})
   get_target_property(rest ${target} SOURCES)
@@ -113,8 +113,8 @@ endfunction()
 # Sources under AddressSanitizer and UBSan in a build that has neither. DRIFTGATE_CHECKED lists what is checked so:
 # `untrusted`, the sources of all libraries that parse what strangers send, with their tests and fuzzers, and any names of
 # libraries, which are then checked whole. A program that links driftgate_NAME_checked before driftgate_NAME gets these
-# sources checked, and everything else as users get it: a quarter of what a build of everything under sanitizers
-# compiles. That build is DRIFTGATE_SANITIZE (scripts/sanitize).
+# sources checked, and everything else as users get it. A build of everything under sanitizers is DRIFTGATE_SANITIZE
+# (scripts/sanitize).
 set(DRIFTGATE_CHECKED "" CACHE STRING "What is also built under AddressSanitizer: untrusted, and names of libraries")
 set(checked_options ${DRIFTGATE_ADDRESS} -Og -g1 -Wno-maybe-uninitialized)  # g++ 12 warns falsely of instrumented headers
 
