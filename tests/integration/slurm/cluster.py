@@ -9,6 +9,7 @@ import contextlib
 import os
 import pwd
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -164,7 +165,7 @@ class Node(Host):
     """One slurmd, its slurmstepds and what they run."""
 
     def start(self):
-        self.process = self.spawn("slurmd", "slurmd", "-D", "-N", self.name)
+        self.process = self.spawn("slurmd", *self.cluster.without_profile, "slurmd", "-D", "-N", self.name)
 
     def pids(self):
         """Of everything that runs on the node: what has its configuration or Slurm's name of it in its environment, and
@@ -194,6 +195,20 @@ class Node(Host):
         wait_for(f"the processes of {self.name} to end", gone, 30)
 
 
+def without_profile(empty):
+    """What to write before a command so that it, and what it starts, finds the user's shell profile empty. Slurm makes a job's
+    environment with a login shell (--export=NONE). A profile may do anything in it: one that takes a lock for a moment
+    keeps it for good when a test kills the node just then, and every later job waits. Nothing where mounting is not
+    allowed; then the profile runs."""
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    profiles = [path for path in (os.path.join(home, name) for name in (".bash_profile", ".bash_login", ".profile", ".bashrc"))
+                if os.path.isfile(path)]
+    mounts = "".join(f"mount --bind {shlex.quote(empty)} {shlex.quote(path)} && " for path in profiles)
+    words = ["unshare", "--mount", "--propagation=private", "sh", "-c", mounts + 'exec "$@"', "sh"]
+    tried = subprocess.run([*words, "true"], capture_output=True, check=False)
+    return words if profiles and tried.returncode == 0 else []
+
+
 class Cluster:
     def __init__(self, folder, nodes=("n1", "n2", "n3"), cpus=4, memory=4096, slurmd_timeout=6, kill_wait=2,
                  min_job_age=300):
@@ -201,6 +216,7 @@ class Cluster:
         self.head = Host(self, "controller")
         self.nodes = {name: Node(self, name) for name in nodes}
         self.munged = None
+        self.without_profile = []
         self.conf, self.environment = self.head.conf, self.head.environment
         self.values = {"cpus": cpus, "memory": memory, "slurmd_timeout": slurmd_timeout, "kill_wait": kill_wait,
                        "min_job_age": min_job_age}
@@ -227,6 +243,9 @@ class Cluster:
             file.write("CgroupPlugin=cgroup/v1\n")
         with open(os.open(os.path.join(self.folder, "munge.key"), os.O_WRONLY | os.O_CREAT, 0o400), "wb") as key:
             key.write(os.urandom(128))
+        empty = os.path.join(self.folder, "profile")
+        open(empty, "wb").close()
+        self.without_profile = without_profile(empty)
         for host in (self.head, *self.nodes.values()):
             host.write()
 
