@@ -21,7 +21,7 @@ enum class Verdict : std::uint8_t { pass, violated, inconclusive, error };
 /// kCurrentRules. A record without a version is one of kFirstRules: it was written before versions were
 /// recorded.
 inline constexpr std::uint32_t kFirstRules = 1;
-inline constexpr std::uint32_t kCurrentRules = 2;
+inline constexpr std::uint32_t kCurrentRules = 3;
 
 /// How a verdict follows from the numbers recorded with it (`rederive` in verdict_rule.hpp). Names without a
 /// prefix are members of ClauseVerdict. For test, bounded_test, margin, limits, arm_limits and e_value,
@@ -30,7 +30,8 @@ inline constexpr std::uint32_t kCurrentRules = 2;
 enum class VerdictRule : std::uint8_t {
   cannot,      ///< error: the measurement could not be made
   undecided,   ///< inconclusive: the data are too few for any test
-  test,        ///< pass: details.p_proof ≤ alpha; violated: p_value ≤ alpha; otherwise inconclusive
+  test,        ///< pass: details.p_proof ≤ alpha; violated: p_value ≤ alpha; otherwise inconclusive. From version 3 on,
+               ///< where details has share_of_rows, pass also needs it to be at most details.tolerated_fraction
   margin,      ///< as test; pass also needs lower > −threshold, violated also needs upper < −threshold
   limits,      ///< pass: upper ≤ threshold; violated: lower > threshold; otherwise inconclusive
   arm_limits,  ///< pass: details.candidate_upper ≤ line(details.incumbent_lower); violated:

@@ -43,7 +43,10 @@ Verdict decide(bool violated, bool pass, bool no_harm_only, Verdict otherwise = 
 }
 
 Verdict by_test(const ClauseVerdict& v, Numbers& numbers) {
-  const bool pass = numbers.detail("p_proof") <= v.alpha;
+  // From version 3 on, the rows of an average sequence do not pass over those of all sequences together.
+  const bool share = v.rules < 3 || !numbers.has("share_of_rows") ||
+                     numbers.detail("share_of_rows") <= numbers.detail("tolerated_fraction");
+  const bool pass = numbers.detail("p_proof") <= v.alpha && share;
   const bool violated = numbers.member(v.p_value, "p_value") <= v.alpha;
   if (v.rule != VerdictRule::margin) return decide(violated && !pass, pass, v.no_harm_only);
   const double threshold = numbers.member(v.threshold, "threshold");
@@ -220,6 +223,10 @@ constexpr std::array kRuleSets{
         "as 1; e-values of failure rates by blocks of time have two parts, slices may be compared with the "
         "rest of the corpus, and means are decided exactly unless the contract asks otherwise",
         rederive_1, combine_1, severity_2},
+    RuleSet{3,
+            "as 2; a quantile over the rows of an average sequence passes only where the share of all rows is within "
+            "the limit too",
+            rederive_1, combine_1, severity_2},
 };
 static_assert(kRuleSets.front().version == kFirstRules && kRuleSets.back().version == kCurrentRules);
 

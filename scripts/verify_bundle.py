@@ -150,6 +150,10 @@ class Numbers:  # of one verdict: members as v.m("alpha"), details as v.d("p_pro
 def test(v):
     proven, harmed = v.d("p_proof") <= v.m("alpha"), v.m("p_value") <= v.m("alpha")
     return proven, harmed and not proven, None
+def test_3(v):  # the rows of an average sequence do not pass over those of all sequences together
+    proven, harmed, otherwise = test(v)
+    within = not v.has("share_of_rows") or v.d("share_of_rows") <= v.d("tolerated_fraction")
+    return proven and within, v.m("p_value") <= v.m("alpha") and not (proven and within), otherwise
 def margin(v):
     proven, harmed, limit = v.d("p_proof") <= v.m("alpha"), v.m("p_value") <= v.m("alpha"), v.m("threshold")
     kept, broken = v.m("lower") > -limit, v.m("upper") < -limit
@@ -191,6 +195,7 @@ RULES_1 = {
     "count_at_least": figure("inconclusive"), "share_at_least": figure("violated"),
     "age_at_most": lambda v: (v.m("estimate") <= v.m("threshold"), False, "error")}
 RULES_2 = RULES_1 | {"e_value": e_value_2}
+RULES_3 = RULES_2 | {"test": test_3, "bounded_test": test_3}
 def severity_1(body, of_clause, discovery, _):  # discovery: what slices.discover says; None where the contract has none
     if body["role"] != "discovered":
         return of_clause
@@ -207,7 +212,7 @@ def blocks_1(clause):  # whether its verdict counts for the stage's
     return clause.body["severity"] == "hard" and clause.body["role"] != "described" and not watched
 # Every version of the rules, for as long as its evidence is kept: how a clause's verdict follows from its numbers, how
 # severe it is, what counts for its stage. Versions are added, never changed.
-RULES = {1: (RULES_1, severity_1, blocks_1), 2: (RULES_2, severity_2, blocks_1)}
+RULES = {1: (RULES_1, severity_1, blocks_1), 2: (RULES_2, severity_2, blocks_1), 3: (RULES_3, severity_2, blocks_1)}
 
 class Clause:  # a clause's verdict as an entry records it
     def __init__(self, body):

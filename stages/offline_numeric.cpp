@@ -42,7 +42,7 @@ std::vector<gpu::Threshold> required_thresholds(const schema::Contract& contract
   for (const schema::Clause& clause : contract.clauses) {
     const auto* subject = std::get_if<schema::MetricSubject>(&clause.subject);
     if (subject == nullptr || !subject->aggregate || !schema::quantile_of(*subject->aggregate)) continue;
-    if (clause.over_sequences) continue;  // sequences are looked at themselves
+    if (clause.over == schema::QuantileOver::sequences) continue;  // sequences are looked at themselves
     if (static_cast<std::size_t>(subject->metric) >= schema::kRowMetricCount) continue;
     if (const auto limit = metric_limit(clause)) want({subject->metric, limit->value, limit->is_max});
     if (!clause.limits.floor_multiple || !clause.limits.max) continue;

@@ -86,7 +86,7 @@ std::optional<std::uint64_t> sequence_quantile_units(double tolerated, double al
   return search(run, least, seed);
 }
 
-std::optional<std::uint64_t> quantile_units(double tolerated, double alpha, std::uint64_t least,
+std::optional<std::uint64_t> quantile_units(double tolerated, bool all_rows, double alpha, std::uint64_t least,
                                             std::uint64_t seed) {
   const Run run = [=](std::uint64_t n, Random& random) {
     std::vector<ClusterSum> clusters(n, {static_cast<double>(kPowerRows), 0});
@@ -94,7 +94,10 @@ std::optional<std::uint64_t> quantile_units(double tolerated, double alpha, std:
       const double share = sequence_mean(tolerated / 2, random);
       for (std::uint32_t row = 0; row < kPowerRows; ++row) cluster.sum += random.uniform() < share ? 1 : 0;
     }
-    return exceedance(clusters, tolerated, alpha, seed).p_low <= alpha;
+    const double longest = 2 * kPowerRows;
+    return (all_rows ? betting_mean(clusters, tolerated, {0, 1, longest}, alpha, seed)
+                     : exceedance(clusters, tolerated, alpha, seed))
+               .p_low <= alpha;
   };
   return search(run, least, seed);
 }
@@ -199,16 +202,18 @@ void metric_power(const Clause& clause, const schema::MetricSubject& subject, co
   const auto q = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt;
   if (!q) return mean_power(clause, subject, contract, least, seed, power);
   const double tolerated = clause.limits.min ? *q : 1 - *q;
-  if (clause.over_sequences && clause.limits.max) {
+  if (clause.over == schema::QuantileOver::sequences && clause.limits.max) {
     return found(power, sequence_quantile_units(tolerated, power.alpha, least, seed),
                  "sequences whose quantile is at half the limit, with an exponential tail");
   }
-  if (clause.over_sequences) {
+  if (clause.over == schema::QuantileOver::sequences) {
     power.why_not = "half of a least quantile says nothing of how many sequences lie under it";
     return;
   }
-  found(power, quantile_units(tolerated, power.alpha, least, seed),
-        "half as many rows beyond the limit as tolerated, sequences of 64 rows");
+  const bool rows = clause.over == schema::QuantileOver::rows;
+  found(power, quantile_units(tolerated, rows, power.alpha, least, seed),
+        rows ? "half as many rows beyond the limit as tolerated, sequences half as long as max_tokens"
+             : "half as many rows beyond the limit as tolerated, sequences of 64 rows");
 }
 
 void greedy_power(const Clause& clause, const schema::MetricSubject& subject, std::uint64_t least,

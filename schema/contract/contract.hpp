@@ -81,14 +81,22 @@ struct Limits {
   std::optional<double> floor_multiple, floor_cap;
 };
 
+/// What a quantile clause on captures limits the share of (`over`; docs/design/statistics.md, "Quantiles").
+enum class QuantileOver : std::uint8_t {
+  average_sequence,  ///< rows in an average sequence: each sequence counts once, by its own share
+  rows,              ///< all rows, so that a sequence counts by its length; needs assumptions.max_tokens
+  sequences          ///< sequences, by their means
+};
+[[nodiscard]] std::string_view to_string(QuantileOver over);
+
 /// One demand of a contract.
 struct Clause {
   Family family{};
   std::string id;  ///< unique in its family
   Subject subject;
   Limits limits;
-  std::optional<double> clip;   ///< with sequence_mean only: each sequence's mean counts as at most this
-  bool over_sequences = false;  ///< `over: sequences`: a quantile of the sequences' means instead of the rows
+  std::optional<double> clip;  ///< with sequence_mean only: each sequence's mean counts as at most this
+  QuantileOver over = QuantileOver::average_sequence;  ///< of a quantile
   std::optional<std::uint32_t> min_sequences;  ///< the least size of a slice; absent: slices.min_sequences
   Severity severity = Severity::hard;
   std::optional<Requirement> require;  ///< as stated; requirement_of (least_n.hpp) gives the default

@@ -74,7 +74,7 @@ bool is_rescored(const Clause& clause, const Contract& contract) {
   const bool estimated = subject->metric == Metric::tv || subject->metric == Metric::kl_inf_train;
   if (info(subject->metric).group != MetricGroup::realised && !estimated) return false;
   if (!clause.limits.max && !clause.limits.min) return false;
-  if (quantile_of(*subject->aggregate)) return !estimated && clause.over_sequences;
+  if (quantile_of(*subject->aggregate)) return !estimated && clause.over == QuantileOver::sequences;
   if (!clause.clip && !has_finite_range(subject->metric)) return false;
   const bool mean = subject->aggregate == Aggregate::mean || subject->aggregate == Aggregate::sequence_mean;
   return mean && (!weighs_tokens(*subject) || contract.assumptions.max_tokens > 0);

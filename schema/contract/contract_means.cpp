@@ -82,6 +82,27 @@ std::string why_no_clip(const MetricSubject& subject) {
                      to_string(subject.metric));
 }
 
+std::string_view to_string(QuantileOver over) {
+  switch (over) {
+    case QuantileOver::average_sequence:
+      return "average_sequence";
+    case QuantileOver::rows:
+      return "rows";
+    case QuantileOver::sequences:
+      return "sequences";
+  }
+  return {};
+}
+
+std::string why_no_share_of_rows(const Clause& clause, const Contract& contract) {
+  const auto* subject = std::get_if<MetricSubject>(&clause.subject);
+  const bool asked = subject != nullptr && is_quantile(*subject) && clause.over == QuantileOver::rows;
+  if (!asked || contract.assumptions.max_tokens > 0) return {};
+  return "over: rows counts each row alike, so that a sequence has as much say as it has rows, and the exact limit of "
+         "that share needs the most tokens that a sequence can have; state assumptions.max_tokens, or write "
+         "over: average_sequence (each sequence counts once) or over: sequences (sequences whose mean is beyond)";
+}
+
 std::string why_no_exact_mean(const Clause& clause, const Contract& contract) {
   if (contract.confidence.means == Means::approximate || !limits_a_mean(clause)) return {};
   const auto& subject = std::get<MetricSubject>(clause.subject);
@@ -105,7 +126,7 @@ const Clause* quantile_beside(const Clause& clipped, const Contract& contract) {
   if (subject == nullptr || !clipped.clip || !clipped.limits.max) return nullptr;
   const auto found = std::ranges::find_if(contract.clauses, [&](const Clause& other) {
     const auto* tail = std::get_if<MetricSubject>(&other.subject);
-    return tail != nullptr && tail->metric == subject->metric && other.over_sequences && is_quantile(*tail) &&
+    return tail != nullptr && tail->metric == subject->metric && other.over == QuantileOver::sequences && is_quantile(*tail) &&
            other.limits.max && *other.limits.max <= *clipped.clip && !other.limits.floor_multiple &&
            covers(other, clipped);
   });
@@ -116,7 +137,7 @@ namespace detail {
 namespace {
 
 void read_over(Fields& fields, const MetricSubject& subject, Clause& clause) {
-  static constexpr std::array<std::string_view, 2> kUnits{"rows", "sequences"};
+  static constexpr std::array<std::string_view, 3> kUnits{"average_sequence", "rows", "sequences"};
   const auto at = fields.find("over");
   if (at) {
     const auto index = read_choice(*at, kUnits);
@@ -126,9 +147,9 @@ void read_over(Fields& fields, const MetricSubject& subject, Clause& clause) {
           "over says what a quantile of captures counts; remove it, or state a quantile such as "
           "aggregate: p97");
     }
-    clause.over_sequences = *index == 1;
+    clause.over = static_cast<QuantileOver>(*index);
   }
-  if (clause.over_sequences || !is_quantile(subject) || info(subject.metric).group != MetricGroup::realised)
+  if (clause.over == QuantileOver::sequences || !is_quantile(subject) || info(subject.metric).group != MetricGroup::realised)
     return;
   (at ? *at : fields.cursor())
       .refuse(
@@ -177,7 +198,8 @@ void check_means(const Contract& contract, std::vector<Fault>& faults) {
     const Limits& limits = clause.limits;
     // A clause with another fault on its line says enough.
     if (!(limits.max || limits.min || limits.max_delta) || faulty(clause)) continue;
-    const std::string why = why_no_exact_mean(clause, contract);
+    std::string why = why_no_exact_mean(clause, contract);
+    if (why.empty()) why = why_no_share_of_rows(clause, contract);
     if (!why.empty()) faults.push_back({clause.position, "", clause.address() + ": " + why});
   }
 }

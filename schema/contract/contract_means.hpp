@@ -28,6 +28,10 @@ namespace driftgate::schema {
 /// where one can, where the contract asks for the approximate method, and where the clause limits no mean.
 [[nodiscard]] std::string why_no_exact_mean(const Clause& clause, const Contract& contract);
 
+/// Why no method can decide the clause's quantile over rows under this contract, and what to write instead. Empty where
+/// one can, and for every other clause.
+[[nodiscard]] std::string why_no_share_of_rows(const Clause& clause, const Contract& contract);
+
 /// The clause that limits how many sequences may lie above the clip of `clipped`: a quantile over sequences
 /// of the same metric with a `max` of at most the clip and without a noise floor, which is decided in every
 /// stage and on all roles of slices that `clipped` is, and is not soft if `clipped` is hard. Null where the

@@ -37,7 +37,7 @@ std::vector<Side> sides(const Contract& contract, bool lower) {
     const auto& limit = lower ? clause.limits.min : clause.limits.max;
     if (subject == nullptr || !limit) continue;
     // Capped means and quantiles of sequences are figures of another population than the rows.
-    if (clause.clip || clause.over_sequences) continue;
+    if (clause.clip || clause.over == QuantileOver::sequences) continue;
     // A metric of one figure is compared with itself.
     found.push_back({&clause, subject->metric, subject->aggregate.value_or(Aggregate::mean), *limit});
   }

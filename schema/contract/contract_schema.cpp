@@ -181,7 +181,9 @@ Json metric_clause(Json subjects, const Json& limits, bool slices) {
   out["properties"]["clip"] = {{"type", "number"},
                                {"description", "of a sequence_mean: each sequence's mean counts as at most this"}};
   out["properties"]["over"] =
-      one_of({"rows", "sequences"}, "what a quantile counts: rows (not stated), or the means of sequences");
+      one_of({"average_sequence", "rows", "sequences"},
+             "what a quantile limits the share of: rows in an average sequence, each sequence counting once (where it is "
+             "not stated), all rows (with assumptions.max_tokens), or sequences, by their means");
   if (out["properties"].contains("floor_multiple")) {
     out["dependencies"] = {{"floor_multiple", Json::array({"max", "floor_cap"})},
                            {"floor_cap", Json::array({"floor_multiple"})}};

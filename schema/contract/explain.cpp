@@ -48,6 +48,16 @@ std::string subject_text(const Subject& subject) {
   return "signal " + std::string(to_string(std::get<SignalSubject>(subject).signal));
 }
 
+/// The population of a quantile of captures.
+std::string over_text(const Clause& clause) {
+  const auto* metric = std::get_if<MetricSubject>(&clause.subject);
+  if (metric == nullptr || !metric->aggregate || !quantile_of(*metric->aggregate)) return {};
+  const MetricGroup group = info(metric->metric).group;
+  if (group != MetricGroup::row && group != MetricGroup::realised) return {};
+  if (clause.over == QuantileOver::sequences) return " over the means of sequences";
+  return clause.over == QuantileOver::rows ? " over all rows" : " over the rows of an average sequence";
+}
+
 std::vector<std::string> limit_words(const Limits& limits) {
   std::vector<std::string> words;
   const auto number = [](double value) { return ecmascript_number(value); };
@@ -207,7 +217,7 @@ void explain_escalation(const Escalation& escalation, Explanation& out) {
 
 std::string demand_text(const Clause& clause) {
   std::string subject = subject_text(clause.subject);
-  if (clause.over_sequences) subject += " over the means of sequences";
+  subject += over_text(clause);
   if (clause.clip) subject += fmt::format(", each sequence's counted as at most {},", ecmascript_number(*clause.clip));
   std::string text = fmt::format("{} {}", subject, fmt::join(limit_words(clause.limits), " and "));
   for (const SliceRole role : clause.slices) {

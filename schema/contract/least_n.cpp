@@ -72,6 +72,12 @@ std::string exact_words(const MetricSubject& subject, const Clause& clause) {
   return "betting on sequences over [0, ln V], here with V = 150,000";
 }
 
+std::string quantile_words(QuantileOver over) {
+  if (over == QuantileOver::sequences) return "betting on the share of sequences beyond the limit";
+  if (over == QuantileOver::average_sequence) return "betting on each sequence's share of rows beyond the limit";
+  return "betting on rows, bets sized for max_tokens: more are needed where sequences are shorter";
+}
+
 // In the best case no value lies beyond the end of the range that the limit is near to.
 LeastN mean_in_captures(const Setting& setting, const MetricSubject& subject, const Clause& clause,
                         const Contract& contract) {
@@ -109,9 +115,7 @@ LeastN metric_in_captures(const Setting& setting, const MetricSubject& subject, 
   }
   if (const auto q = subject.aggregate ? quantile_of(*subject.aggregate) : std::nullopt) {
     const double tolerated = clause.limits.min ? *q : 1 - *q;
-    return answer(setting, least_n_betting(tolerated, setting.alpha),
-                  clause.over_sequences ? "betting on the share of sequences beyond the limit"
-                                        : "betting on each sequence's share of rows beyond the limit");
+    return answer(setting, least_n_betting(tolerated, setting.alpha), quantile_words(clause.over));
   }
   if (subject.metric == Metric::ece_drift) {
     LeastN needs = answer(setting, kOutcomesForCalibration, "bootstrap of 15 bins, approximate");

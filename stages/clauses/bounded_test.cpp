@@ -180,27 +180,30 @@ ClauseVerdict apply_tests(const ClauseData& data, const MetricQuestion& question
   const std::string known = knowledge(data, selection, subject, high - low, verdict);
   verdict.rule = VerdictRule::bounded_test;
   verdict.p_value = at_most ? harm.p_high : harm.p_low;
+  const double tau = quantile ? tolerated_fraction(*subject.aggregate, limit.is_max) : limit.value;
   const double p_proof = at_most ? proof.p_low : proof.p_high;
   verdict.details["p_proof"] = p_proof;
   if (const auto found = harm.details.find("replicates"); found != harm.details.end()) {
     verdict.details["replicates"] = found->second;
   }
-  if (p_proof <= verdict.alpha) {
+  if (const auto found = proof.details.find("share_of_rows"); found != proof.details.end())
+    verdict.details["share_of_rows"] = found->second;
+  if (p_proof <= verdict.alpha && share_of_rows_within(tau, verdict)) {
     verdict.verdict = Verdict::pass;
   } else if (*verdict.p_value <= verdict.alpha) {
     verdict.verdict = Verdict::violated;
   }
-  double tau = limit.value;
   std::string what = subject_text(clause);
   if (quantile) {
-    tau = tolerated_fraction(*subject.aggregate, limit.is_max);
     verdict.details["tolerated_fraction"] = tau;
     what = fmt::format("the share of {} {} {} {} (clause: {})",
-                       rules.over_sequences ? "sequences with a mean" : "rows with",
+                       share_of(rules.over),
                        schema::to_string(subject.metric), limit.is_max ? "over" : "under", figure(limit.value),
                        what);
   }
   explain(question, what, tau, low, high, known, verdict);
+  if (p_proof <= verdict.alpha && verdict.verdict == Verdict::inconclusive)
+    verdict.message = long_sequences_text(what, tau, verdict);
   if (verdict.verdict == Verdict::inconclusive && !harm.undecidable.empty()) {
     verdict.message += fmt::format(" ({}.)", harm.undecidable);
   }
@@ -289,7 +292,7 @@ ClauseVerdict decide_bounded(const ClauseData& data, const MetricQuestion& quest
                        test_side(data, question, selection, proof_side(limit)), std::move(verdict));
   }
   std::optional<std::size_t> column;
-  if (!rules.over_sequences) {
+  if (rules.over != schema::QuantileOver::sequences) {
     const auto found = threshold_column(*data.table, subject, limit);
     if (!found) return error_verdict(std::move(verdict), "Not decided: " + found.error().message + ".");
     column = *found;
@@ -300,7 +303,7 @@ ClauseVerdict decide_bounded(const ClauseData& data, const MetricQuestion& quest
     const auto clusters = collect(*data.table, selection, [&](const gpu::SequenceRow& row) {
       return count_part(row, index, column, limit, certainly);
     });
-    return exceedance(clusters, tolerated, data.alpha, data.seed);
+    return test_share(clusters, tolerated, rules, data.alpha, data.seed);
   };
   return apply_tests(data, question, selection, count(true), count(false), std::move(verdict));
 }
@@ -313,7 +316,7 @@ schema::Result<BoundedFigures> harm_figures(const gpu::MeasurementTable& table,
   const std::size_t index = *table.bounded(subject.metric);
   if (is_quantile(subject)) {
     std::optional<std::size_t> column;
-    if (!rules.over_sequences) {
+    if (rules.over != schema::QuantileOver::sequences) {
       const auto found = TRY(threshold_column(table, subject, limit));
       column = found;
     }
@@ -321,6 +324,7 @@ schema::Result<BoundedFigures> harm_figures(const gpu::MeasurementTable& table,
       out.parts.push_back(count_part(row, index, column, limit, true));
     }
     out.tau = tolerated_fraction(*subject.aggregate, limit.is_max);
+    TRY(weigh_share(rules, out));
     return out;
   }
   const auto range = range_of(table, subject, rules);

@@ -117,7 +117,7 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
                      const MetricLimit& limit, ClauseVerdict& verdict) {
   copy_figures(test, verdict);
   const bool quantile = subject.aggregate && schema::quantile_of(*subject.aggregate);
-  const bool rows = quantile ? !clause.over_sequences : schema::weighs_tokens(subject);
+  const bool rows = quantile ? clause.over != schema::QuantileOver::sequences : schema::weighs_tokens(subject);
   const char* unit = rows ? "rows" : "sequences";
   if (test.n == 0) {
     verdict = error_verdict(
@@ -139,7 +139,8 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
   verdict.p_value = harm;
   verdict.details["p_proof"] = proof;
   if (!wants_low) verdict.details.erase("least_clusters");  // counted for the other direction
-  if (proof <= verdict.alpha) {
+  const double share = quantile ? tolerated_fraction(*subject.aggregate, limit.is_max) : 1;
+  if (proof <= verdict.alpha && share_of_rows_within(share, verdict)) {
     verdict.verdict = Verdict::pass;
   } else if (harm <= verdict.alpha) {
     verdict.verdict = Verdict::violated;
@@ -148,15 +149,30 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
     verdict.message = mean_message(subject_text(clause), limit, limit.value, unit, verdict) + beside_text(verdict);
     return allow_no_harm(clause, verdict);
   }
-  const double tolerated = tolerated_fraction(*subject.aggregate, limit.is_max);
-  verdict.details["tolerated_fraction"] = tolerated;
+  verdict.details["tolerated_fraction"] = share;
   const std::string what =
       fmt::format("the share of {} {} {} {} (clause: {})",
-                  clause.over_sequences ? "sequences with a mean" : "rows with",
+                  share_of(clause.over),
                   schema::to_string(subject.metric), limit.is_max ? "over" : "under", figure(limit.value),
                   subject_text(clause));
-  verdict.message = mean_message(what, {tolerated, true}, tolerated, unit, verdict);
+  verdict.message = mean_message(what, {share, true}, share, unit, verdict);
+  if (proof <= verdict.alpha && verdict.verdict == Verdict::inconclusive)
+    verdict.message = long_sequences_text(what, share, verdict);
   allow_no_harm(clause, verdict);
+}
+
+bool share_of_rows_within(double tolerated, const ClauseVerdict& verdict) {
+  const auto found = verdict.details.find("share_of_rows");
+  return found == verdict.details.end() || found->second <= tolerated;
+}
+
+std::string long_sequences_text(const std::string& what, double tolerated, const ClauseVerdict& verdict) {
+  return fmt::format(
+      "{}{} is within the {} that may be, but of all {} rows {} are beyond the limit, because they lie in long "
+      "sequences: inconclusive. Write over: rows with assumptions.max_tokens to limit the share of all rows, or over: "
+      "sequences to limit how many sequences are beyond.",
+      what, on_slice(verdict.where), percent(tolerated), count_text(verdict.n),
+      percent(verdict.details.at("share_of_rows")));
 }
 
 void apply_advice(const MeanAdvice& advice, ClauseVerdict& verdict) {

@@ -16,6 +16,13 @@ namespace driftgate::stages {
 /// of the two.
 [[nodiscard]] std::optional<MetricLimit> metric_limit(const schema::Clause& clause);
 
+/// Whether details.share_of_rows, where it is, is at most `tolerated`. A share of the rows of an average sequence does
+/// not pass otherwise (docs/design/statistics.md, "Quantiles").
+[[nodiscard]] bool share_of_rows_within(double tolerated, const schema::ClauseVerdict& verdict);
+/// The message of a verdict that does not pass for that reason; `what` is the share in words.
+[[nodiscard]] std::string long_sequences_text(const std::string& what, double tolerated,
+                                              const schema::ClauseVerdict& verdict);
+
 /// Fills in the verdict of a mean or quantile: pass if `test` proves that the limit is kept, violated if it
 /// proves that it is exceeded, else inconclusive; error without any value.
 void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const schema::MetricSubject& subject,

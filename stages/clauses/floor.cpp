@@ -62,9 +62,9 @@ std::optional<double> sequence_quantile(const Look& look) {
 }
 
 schema::Result<void> quantile_floor(const Look& look, const schema::SliceWhere& where, FloorFigure& figure) {
-  figure.estimate = look.rules.over_sequences ? sequence_quantile(look) : histogram_quantile(look, where);
+  figure.estimate = look.rules.over == schema::QuantileOver::sequences ? sequence_quantile(look) : histogram_quantile(look, where);
   figure.method = fmt::format("share of {} beyond each step of a grid",
-                              look.rules.over_sequences ? "sequences" : "rows");
+                              look.rules.over == schema::QuantileOver::sequences ? "sequences" : "rows");
   for (const double limit : floor_limit_grid(look.clause.limits)) {
     const double level = limit / *look.clause.limits.floor_multiple;
     auto test = TRY(test_metric(look.table, look.selection, look.subject, {level, true}, look.rules,
@@ -157,7 +157,7 @@ std::vector<gpu::Threshold> floor_thresholds(const schema::Contract& contract) {
   for (const schema::Clause& clause : contract.clauses) {
     const auto* subject = std::get_if<schema::MetricSubject>(&clause.subject);
     if (subject == nullptr || !clause.limits.floor_multiple || !is_quantile(*subject)) continue;
-    if (clause.over_sequences) continue;  // sequences are looked at themselves
+    if (clause.over == schema::QuantileOver::sequences) continue;  // sequences are looked at themselves
     for (const double limit : floor_limit_grid(clause.limits)) {
       const gpu::Threshold wanted{subject->metric, limit / *clause.limits.floor_multiple, true};
       if (std::ranges::find(thresholds, wanted) == thresholds.end()) thresholds.push_back(wanted);

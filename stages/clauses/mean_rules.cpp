@@ -91,7 +91,7 @@ std::optional<std::uint64_t> clusters_that_would_do(std::span<const ClusterSum> 
 }  // namespace
 
 MeanRules mean_rules(const schema::Contract& contract, const schema::Clause& clause) {
-  return {contract.confidence.means, clause.clip, clause.over_sequences, contract.assumptions.max_tokens};
+  return {contract.confidence.means, clause.clip, clause.over, contract.assumptions.max_tokens};
 }
 
 MeanTest test_mean(std::vector<ClusterSum> clusters, const MeanQuestion& question, const MeanRules& rules,

@@ -16,7 +16,7 @@ namespace driftgate::stages {
 struct MeanRules {
   schema::Means means = schema::Means::exact;
   std::optional<double> clip{};  ///< each sequence's mean counts as at most this
-  bool over_sequences = false;   ///< a quantile of the sequences' means instead of the rows
+  schema::QuantileOver over = schema::QuantileOver::average_sequence;  ///< of a quantile
   std::uint32_t max_tokens = 0;  ///< the longest possible sequence, in tokens; 0: not stated
 };
 [[nodiscard]] MeanRules mean_rules(const schema::Contract& contract, const schema::Clause& clause);

@@ -44,6 +44,10 @@ double sequence_figure(Metric metric, const TargetTokenSums& r) {
 /// |w − 1| of the three bands of band_retention (docs/design/measurement.md, "Figures of target tokens").
 constexpr std::array<double, 3> kBandWidths{0.001, 0.01, 0.05};
 
+constexpr const char* kNoLengthOfRows =
+    "the share of all rows is decided exactly only where the contract states assumptions.max_tokens, the most tokens "
+    "that a sequence can have";
+
 /// What one sequence adds to the retention of `band`: its tokens within it, or itself.
 ClusterSum band_part(schema::Band band, const TargetTokenSums& r) {
   const auto index = static_cast<std::size_t>(band) % kBandWidths.size();
@@ -119,7 +123,7 @@ bool is_quantile(const schema::MetricSubject& subject) {
 schema::Result<std::optional<std::size_t>> quantile_column(const gpu::MeasurementTable& table,
                                                            const schema::MetricSubject& subject,
                                                            const MetricLimit& limit, const MeanRules& rules) {
-  if (rules.over_sequences) return std::nullopt;
+  if (rules.over == schema::QuantileOver::sequences) return std::nullopt;
   if (!is_row_metric(subject.metric)) {
     return schema::fail(schema::ErrorCode::unsupported,
                         std::string(schema::to_string(subject.metric)) +
@@ -237,7 +241,7 @@ schema::Result<MeanTest> test_metric(const gpu::MeasurementTable& table, const S
     const auto clusters = collect(table, selection, [&](const SequenceRow& row) {
       return quantile_part(subject.metric, column, limit, row);
     });
-    return exceedance(clusters, tolerated_fraction(*subject.aggregate, limit.is_max), alpha, seed);
+    return test_share(clusters, tolerated_fraction(*subject.aggregate, limit.is_max), rules, alpha, seed);
   }
   if (is_derived(subject.metric))
     return test_derived(table, selection, subject.metric, limit.value, alpha, seed);
@@ -247,6 +251,30 @@ schema::Result<MeanTest> test_metric(const gpu::MeasurementTable& table, const S
       test_mean(std::move(clusters), question_of(table, subject, limit, rules), rules, alpha, seed);
   if (subject.metric == Metric::ratio_mean) judge_ratio(table, selection, test);
   return test;
+}
+
+MeanTest test_share(std::span<const ClusterSum> clusters, double tolerated, const MeanRules& rules, double alpha,
+                    std::uint64_t seed) {
+  if (rules.over == schema::QuantileOver::rows && rules.max_tokens > 0)
+    return betting_mean(clusters, tolerated, {0, 1, static_cast<double>(rules.max_tokens)}, alpha, seed);
+  MeanTest test = exceedance(clusters, tolerated, alpha, seed);
+  if (rules.over == schema::QuantileOver::average_sequence) test.details["share_of_rows"] = ratio_mean(clusters);
+  if (rules.over != schema::QuantileOver::rows) return test;
+  MeanTest none;
+  none.n = test.n;
+  none.clusters = test.clusters;
+  none.estimate = ratio_mean(clusters);
+  none.method = "none: no exact method";
+  none.undecidable = kNoLengthOfRows;
+  return none;
+}
+
+schema::Result<void> weigh_share(const MeanRules& rules, BoundedFigures& figures) {
+  if (rules.over != schema::QuantileOver::rows) return {};
+  if (rules.max_tokens == 0) return schema::fail(schema::ErrorCode::unsupported, kNoLengthOfRows);
+  figures.once = false;
+  figures.most = rules.max_tokens;
+  return {};
 }
 
 std::optional<MeanAdvice> advise_metric(const gpu::MeasurementTable& table, const Selection& selection,
@@ -273,6 +301,7 @@ schema::Result<BoundedFigures> bounded_figures(const gpu::MeasurementTable& tabl
       out.parts.push_back(quantile_part(subject.metric, column, limit, row));
     }
     out.tau = tolerated_fraction(*subject.aggregate, limit.is_max);
+    TRY(weigh_share(rules, out));
     return out;
   }
   const MeanQuestion question = question_of(table, subject, limit, rules);

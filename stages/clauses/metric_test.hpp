@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,13 @@ inline constexpr double kLeastEssFraction = 0.5;
                                                    const schema::MetricSubject& subject,
                                                    const MetricLimit& limit, const MeanRules& rules,
                                                    double alpha, std::uint64_t seed);
+
+/// Tests the share beyond the limit of a quantile clause against `tolerated`, of the population that `rules.over` names.
+/// `clusters`: rows and rows beyond, or 1 and whether the sequence's mean is beyond. Of an average sequence
+/// details.share_of_rows is the share of all rows
+/// (docs/design/statistics.md, "Quantiles").
+[[nodiscard]] MeanTest test_share(std::span<const ClusterSum> clusters, double tolerated, const MeanRules& rules,
+                                  double alpha, std::uint64_t seed);
 
 /// advise_mean for a mean that `test_metric` left open; std::nullopt for other figures.
 [[nodiscard]] std::optional<MeanAdvice> advise_metric(const gpu::MeasurementTable& table,
@@ -78,6 +86,10 @@ struct BoundedFigures {
 /// vocabulary.
 [[nodiscard]] std::optional<std::pair<double, double>> finite_range(const gpu::MeasurementTable& table,
                                                                     schema::Metric metric);
+/// How the figures of a quantile clause are weighed: each cluster once, or by its rows, of which max_tokens are the most.
+/// Error: `unsupported` without max_tokens.
+[[nodiscard]] schema::Result<void> weigh_share(const MeanRules& rules, BoundedFigures& figures);
+
 /// The index of the table's threshold that counts rows beyond the limit. Error: `invalid_argument` if it has
 /// none.
 [[nodiscard]] schema::Result<std::size_t> threshold_column(const gpu::MeasurementTable& table,

@@ -56,6 +56,11 @@ std::string subject_text(const schema::Clause& clause) {
                     clause.subject);
 }
 
+std::string_view share_of(schema::QuantileOver over) {
+  if (over == schema::QuantileOver::sequences) return "sequences with a mean";
+  return over == schema::QuantileOver::rows ? "rows with" : "rows in an average sequence with";
+}
+
 schema::ClauseVerdict begin_verdict(const schema::Clause& clause, const schema::SliceWhere& where,
                                     schema::SliceRole role, double alpha, std::uint64_t seed) {
   schema::ClauseVerdict verdict;

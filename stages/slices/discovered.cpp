@@ -73,11 +73,13 @@ ClauseVerdict begin(const ClauseData& data, const Searched& searched, const sche
   return verdict;
 }
 
-/// "the share of rows beyond p99 kl_inf_train" and the like.
+/// "the share of rows in an average sequence with kl_inf_train beyond 0.1" and the like.
 std::string figure_name(const ClauseVerdict& verdict, const Searched& searched) {
   std::string subject = subject_text(*searched.clause);
   if (verdict.details.contains("tolerated_fraction")) {
-    return fmt::format("the share of rows beyond {} (clause: {})", figure(searched.threshold), subject);
+    return fmt::format("the share of {} {} beyond {} (clause: {})", share_of(searched.clause->over),
+                       schema::to_string(std::get<schema::MetricSubject>(searched.clause->subject).metric),
+                       figure(searched.threshold), subject);
   }
   if (verdict.limit_kind == "non_inferiority_margin") return "the difference in " + subject;
   return subject;
