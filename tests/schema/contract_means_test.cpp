@@ -75,12 +75,19 @@ TEST_CASE("clip, over and means are read, explained and told apart from rows") {
   const Contract contract = parse(text);
   CHECK(contract.confidence.means == Means::approximate);
   CHECK(clause_of(contract, "statistical.tv").clip == 0.25);
-  CHECK(clause_of(contract, "statistical.tail").over_sequences);
-  CHECK_FALSE(clause_of(contract, "statistical.rows").over_sequences);
+  CHECK(clause_of(contract, "statistical.tail").over == QuantileOver::sequences);
+  CHECK(clause_of(contract, "statistical.rows").over == QuantileOver::rows);
   CHECK(demand_text(clause_of(contract, "statistical.tv")) ==
         "sequence_mean of tv, each sequence's counted as at most 0.25, at most 0.02");
   CHECK(demand_text(clause_of(contract, "statistical.tail")) ==
         "p97 of tv over the means of sequences at most 0.25");
+  CHECK(demand_text(clause_of(contract, "statistical.rows")) == "p97 of tv over all rows at most 0.3");
+  for (const char* over : {"", "over: average_sequence, "}) {
+    const Clause clause = clause_of(
+        parse(with_clause(kTv, std::string("metric: tv, aggregate: p97, ") + over + "max: 0.3")), "statistical.tv");
+    CHECK(clause.over == QuantileOver::average_sequence);
+    CHECK(demand_text(clause) == "p97 of tv over the rows of an average sequence at most 0.3");
+  }
   CHECK(parse(std::string(kContractText)).confidence.means == Means::exact);
 }
 
@@ -114,6 +121,18 @@ TEST_CASE("a token-weighted mean needs max_tokens, known before the data") {
   CHECK(parse(with_confidence(text, "means: approximate")).clauses.size() == 8);
   const std::string mean = "aggregate: mean, ";
   CHECK(parse(text.replace(text.find(mean), mean.size(), "")).clauses.size() == 8);
+}
+
+TEST_CASE("a quantile over all rows needs max_tokens as well") {
+  std::string text = with_clause(kTv, "metric: tv, aggregate: p90, over: rows, max: 0.1");
+  CHECK(parse(text).clauses.size() == 8);
+  const std::string stated = "  max_tokens: 512\n";
+  text.replace(text.find(stated), stated.size(), "");
+  const std::string mean = "aggregate: mean, ";
+  text.replace(text.find(mean), mean.size(), "");
+  check_fault(text, "the exact limit of that share needs the most tokens that a sequence can have");
+  // One that was registered before is read, and decides nothing without the length.
+  CHECK(parse_stored_contract(text, "c").contract.has_value());
 }
 
 TEST_CASE("a stored contract is read as it was registered, whatever registration refuses since") {

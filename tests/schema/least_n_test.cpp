@@ -82,7 +82,7 @@ TEST_CASE("a limit on the share of sequences needs 116 of them at the α that a 
   Clause clause;
   clause.stages = stage_bit(Stage::statistical_slice);
   clause.subject = MetricSubject{Metric::tv, Aggregate::p97};
-  clause.over_sequences = true;
+  clause.over = QuantileOver::sequences;
   clause.limits.max = 0.25;
   const LeastN need = least_n(clause, contract).at(0);
   CHECK(need.n == 116);

@@ -144,7 +144,7 @@ TEST_CASE("a quantile known by bounds counts the rows that are and that may be b
   auto table = partial_table(400, {0.002, 0.032}, {threshold});
   auto verdict = decide(table, clause);
   CHECK(verdict.verdict == Verdict::inconclusive);
-  CHECK(contains(verdict.message, "the share of rows with tv over 0.02"));
+  CHECK(contains(verdict.message, "the share of rows in an average sequence with tv over 0.02"));
   for (gpu::SequenceRow& row : table.sequences) row.beyond[0] = 10;
   CHECK(decide(table, clause).verdict == Verdict::violated);
   for (gpu::SequenceRow& row : table.sequences) {

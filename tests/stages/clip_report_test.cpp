@@ -25,7 +25,7 @@ schema::Clause capped(Metric metric, double clip, double max) {
 
 schema::Clause tail(Metric metric, double max) {
   schema::Clause clause = make::numeric("tail", metric, Aggregate::p97, make::max(max));
-  clause.over_sequences = true;
+  clause.over = schema::QuantileOver::sequences;
   return clause;
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("a contract that asks for approximate means gets them, recorded and wi
     CHECK(verdict.verdict == Verdict::pass);
     CHECK(verdict.method == "cluster bootstrap-t");
     CHECK(verdict.approximate);
-    CHECK(verdict.rules == 2);
+    CHECK(verdict.rules == schema::kCurrentRules);
   }
   CHECK(report.clauses[0].details.at("exact_upper") > *report.clauses[0].upper);
   CHECK(contains(report.clauses[0].message, "This is approximate; the exact limits are"));

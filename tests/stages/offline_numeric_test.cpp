@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "schema/verdict_rule.hpp"
 #include "tests/stages/make.hpp"
 
 using namespace driftgate;
@@ -18,6 +19,9 @@ StageReport evaluate(const schema::Contract& contract, const gpu::MeasurementTab
   inputs.alpha = 0.05;
   inputs.seed = 1;
   return evaluate_offline_numeric(contract, table, inputs);
+}
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
 }
 }  // namespace
 
@@ -103,6 +107,62 @@ TEST_CASE("a quantile clause is decided on the rows beyond its limit") {
   CHECK(passed.verdict == Verdict::pass);
   CHECK(*passed.estimate == doctest::Approx(0.01));
   CHECK(evaluate(contract, bad).clauses.at(0).verdict == Verdict::violated);
+}
+
+/// 4% of the sequences have 200 rows beyond the limit, the others 8 rows each that are not.
+gpu::MeasurementTable drift_in_long_sequences(const schema::Contract& contract) {
+  auto table = make::table(required_thresholds(contract));
+  for (int i = 0; i < 600; ++i) make::append(table, {i % 25 == 0 ? 200U : 8U, i % 25 == 0 ? 0.3 : 0.01, {}});
+  return table;
+}
+
+TEST_CASE("three kinds of quantile count what their names say where long sequences hold the drift") {
+  using schema::QuantileOver;
+  auto contract = make::contract();
+  contract.clauses = {make::numeric("tail", Metric::tv, Aggregate::p90, make::max(0.1))};
+  schema::Clause& clause = contract.clauses.front();
+  const auto table = drift_in_long_sequences(contract);
+
+  auto verdict = evaluate(contract, table).clauses.at(0);
+  CHECK(*verdict.estimate == doctest::Approx(0.04));
+  CHECK(verdict.details.at("share_of_rows") == doctest::Approx(200.0 / (200 + 24 * 8)));
+  CHECK(verdict.details.at("p_proof") <= verdict.alpha);
+  CHECK(verdict.verdict == Verdict::inconclusive);
+  CHECK(schema::rederive(verdict).value() == Verdict::inconclusive);
+  CHECK(contains(verdict.message,
+                 "the share of rows in an average sequence with tv over 0.1 (clause: p90 tv) is within the 10% that may "
+                 "be, but of all 9,408 rows 51.02% are beyond the limit, because they lie in long sequences"));
+
+  clause.over = QuantileOver::rows;
+  verdict = evaluate(contract, table).clauses.at(0);
+  CHECK(verdict.verdict == Verdict::inconclusive);
+  CHECK(contains(verdict.message, "only where the contract states assumptions.max_tokens"));
+  contract.assumptions.max_tokens = 200;
+  verdict = evaluate(contract, table).clauses.at(0);
+  CHECK(*verdict.estimate == doctest::Approx(200.0 / (200 + 24 * 8)));
+  CHECK(verdict.verdict == Verdict::violated);
+  CHECK(contains(verdict.message, "the share of rows with tv over 0.1"));
+  contract.assumptions.max_tokens = 100;  // a sequence is longer
+  CHECK(evaluate(contract, table).clauses.at(0).verdict == Verdict::inconclusive);
+
+  clause.over = QuantileOver::sequences;
+  verdict = evaluate(contract, table).clauses.at(0);
+  CHECK(*verdict.estimate == doctest::Approx(0.04));
+  CHECK(verdict.verdict == Verdict::pass);
+  CHECK(contains(verdict.message, "the share of sequences with a mean tv over 0.1"));
+}
+
+TEST_CASE("the share of all rows passes where all sequences are long enough to show it") {
+  auto contract = make::contract();
+  contract.assumptions.max_tokens = 16;
+  contract.clauses = {make::numeric("tail", Metric::tv, Aggregate::p90, make::max(0.1))};
+  contract.clauses.front().over = schema::QuantileOver::rows;
+  auto table = make::table(required_thresholds(contract));
+  for (int i = 0; i < 300; ++i) make::append(table, {8, i % 50 == 0 ? 0.3 : 0.01, {}});
+  const auto verdict = evaluate(contract, table).clauses.at(0);
+  CHECK(verdict.verdict == Verdict::pass);
+  CHECK(*verdict.estimate == doctest::Approx(0.02));
+  CHECK_FALSE(verdict.details.contains("share_of_rows"));
 }
 
 TEST_CASE("a table measured without a clause's threshold is an error that says so") {

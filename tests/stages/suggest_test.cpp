@@ -85,7 +85,7 @@ TEST_CASE("a suggestion from few sequences keeps to quantiles that they can prov
   const schema::Contract contract =
       parse(suggest_contract({&table, nullptr, nullptr, "mine", 2, 0.05, ""}).value());
   for (const schema::Clause& clause : contract.clauses) {
-    if (!clause.over_sequences) continue;
+    if (clause.over != schema::QuantileOver::sequences) continue;
     const auto quantile = std::get<schema::MetricSubject>(clause.subject).aggregate;
     // 90 sequences prove a p95 (69), and the 45 of a language a p90 (34).
     CHECK(quantile == (clause.slices.empty() ? schema::Aggregate::p95 : schema::Aggregate::p90));

@@ -82,7 +82,7 @@ TEST_CASE("a range that does not begin at 0 is moved, and a smallest value is he
 TEST_CASE("a quantile over sequences is about the share of answers beyond it") {
   auto clause = make::slice_clause("c", schema::MetricSubject{Metric::abs_log_ratio, Aggregate::p97},
                                    make::max(0.3), {});
-  clause.over_sequences = true;
+  clause.over = schema::QuantileOver::sequences;
   const auto beyond = found(clause);
   CHECK(beyond.limit == doctest::Approx(0.03));
   CHECK(beyond.value == 1);
@@ -113,7 +113,7 @@ TEST_CASE("what an answer's own tokens do not show, and what could never be exce
   CHECK_FALSE(tested(make::traffic("c", schema::MetricSubject{Metric::tv, Aggregate::sequence_mean},
                                    make::max(0.1), schema::Stage::shadow_runtime)));
   auto tail = make::slice_clause("c", schema::MetricSubject{Metric::tv, Aggregate::p97}, make::max(0.1), {});
-  tail.over_sequences = true;
+  tail.over = schema::QuantileOver::sequences;
   CHECK_FALSE(tested(tail));
 }
 
