@@ -47,9 +47,12 @@ struct BoundBuilder {
   MeanTest add_tv_links();
   /// Link 4, bounds_sequence.cpp.
   void add_sequence();
-  /// The estimate E_q[(1 − W)⁺] of tv_seq from the sampled tokens, which is unbiased and not a bound.
-  /// `sampled`: the tokens were sampled by K_inf; otherwise the link is broken and has no limit.
-  void add_sequence_estimate(bool sampled);
+  /// (1 − W)⁺ of each sequence with target tokens, W being the product of their importance ratios; each cluster counts
+  /// once. Its mean over responses that K_inf sampled is tv_seq.
+  [[nodiscard]] std::vector<ClusterSum> lost_shares() const;
+  /// The mean of `losses`, an estimate of tv_seq that is unbiased and not a bound. `sampled`: the tokens were sampled by
+  /// K_inf; otherwise the link is broken and has no limit.
+  void add_sequence_estimate(std::span<const ClusterSum> losses, bool sampled);
   /// Link 3, bounds_sequence.cpp; link 4 must be there.
   void add_reward(const MeanTest& tv);
   /// Link 7, bounds_sequence.cpp.

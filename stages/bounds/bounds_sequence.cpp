@@ -54,6 +54,12 @@ void BoundBuilder::add_sequence() {
   const bool sampled = table.sampled_by_inf() || values_only;
   gpu::Moments length;
   for (const std::size_t i : selection) length.add(table.sequences[i].rows);
+  const std::vector<ClusterSum> losses = lost_shares();
+  // Two or three limits stand for the best of them, so each has its share of the level.
+  const bool all_known = std::ranges::all_of(
+      selection, [&](std::size_t i) { return table.sequences[i].target.n > 0; });
+  const int limits = sampled && !values_only && all_known && !losses.empty() ? 3 : 2;
+  const double level = alpha / limits;
   const auto sums = [&](Metric metric) {
     const auto clusters = collect(table, selection, [&](const gpu::SequenceRow& row) {
       const gpu::Moments m = at_most(row, metric);
@@ -61,14 +67,13 @@ void BoundBuilder::add_sequence() {
     });
     // A sequence left out would be a term left out.
     if (clusters.empty() || !std::isfinite(largest(metric))) return MeanTest{};
-    // Two limits stand for the better of them, so each has half of the level.
-    return resampled(clusters, alpha / 2);
+    return resampled(clusters, level);
   };
   const auto add_sum = [&](const char* name, const MeanTest& test,
                            const std::function<double(double)>& form) {
     if (test.n == 0) return;
     BoundLink& link = add_mean(4, name, Bound::sequence, Horizon::sequence, test, form);
-    link.alpha = alpha / 2;
+    link.alpha = level;
     link.inputs["sum_per_sequence"] = test.estimate;
     link.inputs["rows_per_sequence_least"] = length.min;
     link.inputs["rows_per_sequence_most"] = length.max;
@@ -80,6 +85,14 @@ void BoundBuilder::add_sequence() {
   add_sum("sequence_tv", sums(Metric::tv), [](double sum) { return std::clamp(sum, 0.0, 1.0); });
   add_sum("sequence_kl", sums(Metric::kl_inf_train),
           [](double sum) { return std::min(1.0, std::sqrt(std::max(0.0, sum) / 2)); });
+  if (limits == 3) {
+    const MeanTest exact = betting_mean(losses, ratio_mean(losses), {}, level, seed);
+    BoundLink& link = add_mean(4, "sequence_sampled", Bound::sequence, Horizon::sequence, exact,
+                               [](double value) { return std::clamp(value, 0.0, 1.0); });
+    link.alpha = level;
+    link.assumption = kWholeResponses;
+    link.status = AssumptionStatus::unchecked;
+  }
   if (const BoundLink* found = best_link(chain, Bound::sequence, Horizon::sequence)) {
     const BoundLink source = *found;
     BoundLink& best = add(4, "sequence_best", std::nullopt, Horizon::sequence);
@@ -90,9 +103,12 @@ void BoundBuilder::add_sequence() {
     best.bound.reset();
     best.alpha = alpha;
     best.from = source.name;
-    best.method = "the smaller limit of sequence_tv and sequence_kl, each at half of alpha: " + source.method;
+    best.method = (limits == 3 ? "the smallest limit of sequence_tv, sequence_kl and sequence_sampled, each at a third of "
+                                 "alpha: "
+                               : "the smaller limit of sequence_tv and sequence_kl, each at half of alpha: ") +
+                  source.method;
   }
-  add_sequence_estimate(sampled);
+  add_sequence_estimate(losses, sampled);
   if (assumptions.max_tokens == 0) {
     add_missing(4, "sequence_sup_tv", std::nullopt, Horizon::sequence, "assumptions.max_tokens");
     return;
@@ -111,14 +127,18 @@ void BoundBuilder::add_sequence() {
   by_span.status = AssumptionStatus::unchecked;
 }
 
-void BoundBuilder::add_sequence_estimate(bool sampled) {
+std::vector<ClusterSum> BoundBuilder::lost_shares() const {
   auto clusters = collect(table, selection, [](const gpu::SequenceRow& row) {
     if (row.target.n == 0) return ClusterSum{};
     return ClusterSum{1, std::max(0.0, -std::expm1(row.target.log_w))};
   });
-  if (clusters.empty()) return;
   count_once(clusters);
-  const MeanTest test = resampled(clusters, alpha);
+  return clusters;
+}
+
+void BoundBuilder::add_sequence_estimate(std::span<const ClusterSum> losses, bool sampled) {
+  if (losses.empty()) return;
+  const MeanTest test = resampled(losses, alpha);
   BoundLink& link = add_mean(4, "tv_sequence", std::nullopt, Horizon::sequence, test,
                              [](double value) { return std::clamp(value, 0.0, 1.0); });
   link.approximate = true;
@@ -130,7 +150,7 @@ void BoundBuilder::add_sequence_estimate(bool sampled) {
   }
   if (test.lower) link.inputs["lower"] = std::max(0.0, *test.lower);
   if (values_only) return;
-  const MeanTest exact = betting_mean(clusters, test.estimate, {}, alpha, seed);
+  const MeanTest exact = betting_mean(losses, test.estimate, {}, alpha, seed);
   if (exact.upper) link.inputs["upper_exact"] = *exact.upper;
 }
 

@@ -45,9 +45,12 @@ constexpr std::array kMeanings = {
         "sequence_kl",
         "The same from the KL divergence of whole responses, which adds up over positions: usually far the "
         "smaller."},
+    Meaning{"sequence_sampled",
+            "The same from the tokens that K_inf sampled, exactly: betting on (1 − W)⁺ of each response, whose mean is "
+            "the total variation of whole responses."},
     Meaning{
         "sequence_best",
-        "The better of the two, which counts: the share of whole responses that another kernel would have "
+        "The best of these, which counts: the share of whole responses that another kernel would have "
         "written otherwise is at most this."},
     Meaning{"tv_sequence",
             "The total variation of whole responses itself, estimated without bias from the tokens that K_inf "

@@ -185,6 +185,33 @@ TEST_CASE("the best bound of whole sequences says which it is, and both forms ha
   CHECK(*named(chain, "inversion")->value == doctest::Approx(0.15).epsilon(1e-12));
 }
 
+TEST_CASE("sampled tokens bound whole sequences exactly, with a third of the level for each form") {
+  auto table = corpus();
+  table.has_tokens = true;
+  table.inf.kernel = table.inf.token_source = table.train.token_source = "tinylm-bf16";
+  for (std::size_t i = 0; i < table.sequences.size(); ++i) {
+    table.sequences[i].target.n = 16;
+    table.sequences[i].target.log_w = i % 2 == 0 ? 0.01 : -0.01;
+  }
+  const BoundChain chain = bound_chain(table, {}, {}, 0.05, 1);
+  const BoundLink* exact = named(chain, "sequence_sampled");
+  REQUIRE(exact != nullptr);
+  CHECK_FALSE(exact->approximate);
+  CHECK(*exact->value == doctest::Approx(-std::expm1(-0.01) / 2).epsilon(1e-9));
+  CHECK(*exact->upper > *exact->value);
+  const BoundLink* best = named(chain, "sequence_best");
+  double least = 1;
+  for (const char* name : {"sequence_tv", "sequence_kl", "sequence_sampled"}) {
+    CHECK(named(chain, name)->alpha == doctest::Approx(0.05 / 3));
+    least = std::min(least, *named(chain, name)->upper);
+  }
+  CHECK(*best->upper == least);
+  CHECK(best->alpha == 0.05);
+  // Where a sequence has no tokens the others do not speak for it.
+  table.sequences.front().target.n = 0;
+  CHECK(named(bound_chain(table, {}, {}, 0.05, 1), "sequence_sampled") == nullptr);
+}
+
 TEST_CASE("the support of p is checked with figures, and a mean ratio below 1 breaks it") {
   schema::Assumptions assumptions;
   assumptions.policy = schema::Assumptions::Policy{1, 1, 0.2, {}};
