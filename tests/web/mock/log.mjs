@@ -12,13 +12,6 @@ export function canonical(value) {
   return `{${Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(',')}}`;
 }
 
-/** A measured number as entries have it. */
-export function measured(x) {
-  const bits = Buffer.alloc(8);
-  bits.writeDoubleBE(x);
-  return { dec: String(x), hex: bits.toString('hex') };
-}
-
 const split = (n) => 2 ** (Math.ceil(Math.log2(n)) - 1); // the largest power of two below n
 
 export class Log {

@@ -1,20 +1,20 @@
 // Checks one entry as far as it can be checked here: its bytes, its leaf, the path to the root, the head, who signed
-// the head, whether the log continues the head that this browser kept, and whether a verdict follows from its numbers.
+// the head, and whether the log continues the head that this browser kept. Whether a verdict follows from its numbers
+// is for the verifiers of bundles to say (docs/evidence.md).
 // Nothing in this file asks anybody anything: what was answered is handed in, and every part of it may be forged.
 
 import { sameBytes, toHex } from './bytes';
 import { NotCanonical } from './canonical';
-import { type LogEntry, readEntry } from './entry';
+import { type LogEntry, PROMOTION, readEntry } from './entry';
 import { type Continuity, judgeContinuity, type KeptHead, readPath } from './heads';
 import { NoHead, readHead, type SignedHead } from './note';
-import { checkRule, type RuleMaterial } from './rule_step';
 import { step, type Step } from './steps';
 import { emptyRoot, isSize, leafHash, rootFromPath } from './tree';
 import { judgeSignature, type Rotation, type Signed, type TrustedKey, withRotations } from './trust';
 
 export interface Checked {
   steps: Step[];
-  /** broken: some step is; open: none is, and some could not be made; good: all hold. */
+  /** broken: some step is; open: none is, and some could not be made; good: all that are made here hold. */
   state: 'good' | 'broken' | 'open';
   entry?: LogEntry;
   head?: SignedHead;
@@ -32,7 +32,6 @@ export interface Material {
   proof: unknown;
   /** The answer of GET /v1/log/consistency from the kept head's size to the proof's. */
   consistency?: unknown;
-  rule?: RuleMaterial;
   /** What a list on the page showed of the entry. */
   listed?: { kind: string; time_us: number; actor?: string };
 }
@@ -77,7 +76,7 @@ export function checkEntry(material: Material, pinned: Pinned, now: () => number
     steps.push(step('head', 'open', 'The proof names no head.'));
   }
   const judged = checkHead(head, pinned, material.consistency, entry?.time_us ?? 0, steps);
-  if (entry) checkRule(entry, material.rule, head, steps);
+  if (entry) steps.push(ruleStep(entry));
   const isBroken = steps.some(({ state }) => state === 'broken');
   const isOpen = steps.some(({ state }) => state === 'open');
   return {
@@ -219,4 +218,20 @@ function keptStep(continuity: Continuity, head: SignedHead, kept: KeptHead | und
     case 'other log':
       return step('kept', 'none', 'The kept head is of another log.');
   }
+}
+
+/** Names what checks a verdict: this page does not know the rules. */
+function ruleStep({ kind, subject: { promotion } }: LogEntry): Step {
+  if (kind !== 'verdict_reached') return step('rule', 'none', 'This entry records what happened and decides nothing.');
+  // The commands are copied into a shell, and the name in them is the entry's.
+  if (promotion === undefined || !PROMOTION.test(promotion)) {
+    return step('rule', 'elsewhere', 'The rule is not checked here, and the entry names no promotion whose bundle could be exported to check it.');
+  }
+  const bundle = `${promotion}.bundle`;
+  const text = 'The rule is not checked here: export the promotion’s bundle and give it to either verifier, with --running while the promotion has not ended.';
+  return step('rule', 'elsewhere', text, [
+    `driftgate audit export --promotion ${promotion} --out ${bundle}`,
+    `driftgate audit verify ${bundle} --trust trust.json`,
+    `scripts/verify_bundle.py --trust trust.json ${bundle}`,
+  ]);
 }

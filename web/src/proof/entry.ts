@@ -30,6 +30,9 @@ const SUBJECT: Record<keyof Subject, 'string' | 'number'> = {
   contract: 'string',
   prior: 'number',
 };
+/** How the program names promotions. */
+export const PROMOTION = /^pr-[0-9a-z]+$/;
+
 const MEMBERS = ['actor', 'body', 'kind', 'seq', 'subject', 'time_us', 'v'];
 
 export function isMembers(value: Value | undefined): value is Members {

@@ -1,5 +1,4 @@
-// Measured numbers of entries: {"dec": shortest decimal, "hex": 16 digits of the IEEE-754 bits}, and the ways in which
-// numbers were written before records stated the version of their rules.
+// Measured numbers of entries: {"dec": shortest decimal, "hex": 16 digits of the IEEE-754 bits}.
 
 import type { Value } from './canonical';
 
@@ -13,12 +12,6 @@ export function doubleOfHex(hex: string): number | undefined {
   view.setBigUint64(0, BigInt('0x' + hex));
   const value = view.getFloat64(0);
   return Number.isNaN(value) && hex !== CANONICAL_NAN ? undefined : value;
-}
-
-export function hexOfDouble(value: number): string {
-  if (Number.isNaN(value)) return CANONICAL_NAN;
-  view.setFloat64(0, value);
-  return view.getBigUint64(0).toString(16).padStart(16, '0');
 }
 
 /**
@@ -54,23 +47,4 @@ export function isMeasured(value: Value): value is { dec: string; hex: string } 
 export function isOneNumber(dec: string, hex: string): boolean {
   const value = doubleOfHex(hex);
   return value !== undefined && decimalOfDouble(value) === dec;
-}
-
-/**
- * A number of a verdict. `isStated`: the record states the version of its rules, and each of its numbers is measured;
- * in older ones a whole double is an integer, one from 2^53 on 16 hexadecimal digits of its value, and one that is not
- * finite a word. Undefined for what is no number.
- */
-export function readNumber(value: Value | undefined, isStated: boolean): number | undefined {
-  if (value === undefined) return undefined;
-  if (isMeasured(value)) return isOneNumber(value.dec, value.hex) ? doubleOfHex(value.hex) : undefined;
-  if (isStated) return undefined;
-  if (typeof value === 'number') return value;
-  if (typeof value !== 'string') return undefined;
-  if (value === 'NaN') return NaN;
-  if (value === 'Infinity') return Infinity;
-  if (value === '-Infinity') return -Infinity;
-  if (!HEX.test(value)) return undefined;
-  const whole = BigInt('0x' + value);
-  return whole >= 2n ** 53n ? Number(whole) : undefined;
 }

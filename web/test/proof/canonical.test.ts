@@ -3,12 +3,9 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { concat, fromBase64, fromHex, textOf, toBase64, utf8 } from '../../src/proof/bytes';
-import { MAX_ENTRY_BYTES, type Members, NotCanonical, parseCanonical } from '../../src/proof/canonical';
-import { NoVerdict, readClause } from '../../src/proof/clause';
-import { canonicalText } from '../../src/proof/contract';
+import { MAX_ENTRY_BYTES, NotCanonical, parseCanonical } from '../../src/proof/canonical';
 import { readEntry } from '../../src/proof/entry';
-import { decimalOfDouble, doubleOfHex, hexOfDouble, readNumber } from '../../src/proof/numbers';
-import { CannotDerive, rederive } from '../../src/proof/rules';
+import { decimalOfDouble, doubleOfHex } from '../../src/proof/numbers';
 import { fixtures, numbersFrom, ROOT } from './log';
 
 const refuses = (bytes: Uint8Array | string) =>
@@ -44,14 +41,13 @@ test('a fault names its byte', () => {
 test('measured numbers: decimal and bits', () => {
   for (const value of [0, -0, 1, -1, 0.1, 1e21, 1e22, 123456789012345680000, 1e-7, 5e-324, 1.7976931348623157e308, 2 ** 53, 2 ** 60, 0.0001, 100000, 1e5,
     NaN, Infinity, -Infinity]) {
-    assert.ok(Object.is(doubleOfHex(hexOfDouble(value)), value));
+    const bits = Buffer.alloc(8);
+    bits.writeDoubleBE(value);
+    assert.ok(Object.is(doubleOfHex(bits.toString('hex')), value));
     assert.ok(Object.is(Number(decimalOfDouble(value)), value));
   }
   assert.equal(doubleOfHex('7ff8000000000001'), undefined);
   assert.equal(doubleOfHex('3FF0000000000000'), undefined);
-  assert.equal(readNumber('0020000000000000', false), 2 ** 53);
-  assert.equal(readNumber('0010000000000000', false), undefined);
-  assert.equal(readNumber(7, true), undefined);
 });
 
 test('the shortest decimal is that of the other verifier, for doubles of all sizes', () => {
@@ -105,53 +101,6 @@ print(json.dumps([taken(one) for one in json.load(sys.stdin)]))`;
     assert.equal(mine, others[i], source);
   });
   assert.ok(taken > sources.length + 200, `${taken} taken`);
-});
-
-test('changed verdicts follow as the other verifier says', () => {
-  const random = numbersFrom(23);
-  const bodies = fixtures().entries.map((source) => JSON.parse(source) as { kind: string; body: Record<string, unknown> })
-    .filter(({ kind, body }) => kind === 'verdict_reached' && body['scope'] !== 'stage').map(({ body }) => body);
-  const rules = ['test', 'bounded_test', 'margin', 'limits', 'bound', 'arm_limits', 'census', 'bounded_census', 'e_value', 'recovering', 'nonfinite',
-    'count_at_least', 'share_at_least', 'age_at_most', 'undecided', 'cannot'];
-  const details = ['p_proof', 'candidate_lower', 'candidate_upper', 'incumbent_lower', 'incumbent_upper', 'least_units', 'harm_estimate', 'proof_estimate', 'e_harm_needed',
-    'e_joint', 'e_joint_needed', 'e_proof', 'e_proof_needed', 'label_part', 'e_label', 'blocks_part', 'e_blocks', 'clean_windows', 'clean_windows_needed', 'dwell_ms',
-    'dwell_needed_ms', 'nonfinite', 'holm_rejected', 'replicates_wanted'];
-  const measured = (x: number) => ({ dec: decimalOfDouble(x), hex: hexOfDouble(x) });
-  const number = () => measured([0, 1, 0.05, -0.05, 2, NaN, Infinity, -Infinity, random(1000) / 100][random(9)]!);
-  const changed = Array.from({ length: 3000 }, () => {
-    const { estimate: _a, lower: _b, upper: _c, e_value: _d, p_value: _e, threshold: _f, rules: _g, ...rest } = bodies[random(bodies.length)]!;
-    const body: Record<string, unknown> = { ...rest, rule: rules[random(rules.length)], alpha: number(), rules: 1 + random(2),
-      limit_kind: ['max', 'min', 'max_ratio', 'max_delta'][random(4)], no_harm_only: random(2) === 0, clusters: random(300) };
-    for (const name of ['estimate', 'lower', 'upper', 'e_value', 'p_value', 'threshold']) if (random(6) > 0) body[name] = number();
-    const had: Record<string, unknown> = {};
-    for (const name of details) {
-      const rare = name === 'holm_rejected' || name === 'replicates_wanted';
-      if (random(6) > (rare ? 4 : 0)) had[name] = name === 'holm_rejected' ? measured(random(2)) : number();
-    }
-    body['details'] = had;
-    return JSON.stringify(body);
-  });
-  const program = `
-def follows(source):
-    try:
-        return v.Clause(json.loads(source)).derived
-    except v.BROKEN:
-        return "refused"
-print(json.dumps([follows(one) for one in json.load(sys.stdin)]))`;
-  const others = python(program, changed);
-  const counts = new Map<string, number>();
-  changed.forEach((source, i) => {
-    let mine: string;
-    try {
-      mine = rederive(readClause(parseCanonical(utf8(canonicalText(JSON.parse(source)))) as Members)).verdict;
-    } catch (error) {
-      assert.ok(error instanceof NoVerdict || error instanceof CannotDerive, String(error));
-      mine = 'refused';
-    }
-    counts.set(mine, (counts.get(mine) ?? 0) + 1);
-    assert.equal(mine, others[i], source);
-  });
-  for (const word of ['pass', 'violated', 'inconclusive', 'error', 'refused']) assert.ok((counts.get(word) ?? 0) > 20, word);
 });
 
 test('strict hexadecimal, base 64 and UTF-8', () => {

@@ -10,11 +10,9 @@ import { join } from 'node:path';
 declare const __TEST_DIR__: string;
 
 export const ROOT = join(__TEST_DIR__, '..', '..');
-export const VECTORS = join(ROOT, 'tests', 'vectors');
 
 export interface Fixtures {
   entries: string[];
-  contracts: { digest: string; canonical: unknown }[];
   key: string;
   head: string;
   trust: { keys: { use: string; name: string; key: string }[] };

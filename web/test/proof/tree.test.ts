@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fromHex, toHex } from '../../src/proof/bytes';
-import { emptyRoot, isContinuation, leafHash, rootFromPath, rootFromRange } from '../../src/proof/tree';
+import { emptyRoot, isContinuation, leafHash, rootFromPath } from '../../src/proof/tree';
 import { consistency, hex, inclusion, leafOf, treeRoot } from './log';
 
 // Inputs and roots that implementations of RFC 6962 are tested with.
@@ -73,26 +73,6 @@ test('every consistency proof holds, and no changed one does', () => {
     }
   }
   assert.ok(!isContinuation(3, 2, leaves[0]!, leaves[0]!, []));
-});
-
-test('a run of leaves is proven by the paths of its first and its last', () => {
-  for (let size = 1; size <= 20; size++) {
-    const part = leaves.slice(0, size);
-    const root = hex(treeRoot(part));
-    for (let first = 0; first < size; first++) {
-      for (let end = first + 1; end <= size; end++) {
-        const run = part.slice(first, end);
-        const [left, right] = [inclusion(first, part), inclusion(end - 1, part)];
-        const made = rootFromRange(run, first, size, left, right);
-        assert.equal(made && toHex(made), root, `${first} to ${end} of ${size}`);
-        const middle = run.length >> 1;
-        const other = run.map((leaf, at) => (at === middle ? leafOf(Buffer.from('another')) : leaf));
-        assert.notEqual(toHex(rootFromRange(other, first, size, left, right)!), root);
-      }
-    }
-  }
-  assert.equal(rootFromRange([], 0, 3, [], []), undefined);
-  assert.equal(rootFromRange(leaves.slice(0, 2), 0, 3, [], []), undefined);
 });
 
 test('sizes beyond 32 bits', () => {

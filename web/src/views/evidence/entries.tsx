@@ -4,7 +4,6 @@ import { withQuery } from '../../api/client';
 import { treeSize } from '../../api/events';
 import { useList } from '../../api/resource';
 import type { Entry } from '../../api/types';
-import { VERDICTS } from '../../proof/clause';
 import { Link, segment, setQuery } from '../../app/router';
 import { Button } from '../../ui/button';
 import { VerdictChip } from '../../ui/chip';
@@ -14,7 +13,7 @@ import { Empty, Loaded, More } from '../../ui/page';
 import { type Column, Table } from '../../ui/table';
 import { Time } from '../../ui/time';
 import { apiFilters, Filters, hasFilters } from './filters';
-import { summary } from './words';
+import { summary, VERDICTS } from './words';
 
 /** An address of this view that opens an entry and keeps everything else. */
 function entryAddress(query: URLSearchParams, seq: number): string {

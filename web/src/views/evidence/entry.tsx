@@ -5,7 +5,6 @@ import { asProblem, type Problem } from '../../api/client';
 import { Link, segment, setQuery } from '../../app/router';
 import { textOf } from '../../proof/bytes';
 import { NotCanonical } from '../../proof/canonical';
-import { VERDICTS } from '../../proof/clause';
 import { type LogEntry, readEntry } from '../../proof/entry';
 import type { Material } from '../../proof/check';
 import { Button } from '../../ui/button';
@@ -19,6 +18,7 @@ import { save } from './download';
 import { Result } from './steps';
 import { check, type CheckState, pinnedKeys, readBytes } from './store';
 import { MemberList } from './value';
+import { VERDICTS } from './words';
 
 interface Read {
   bytes: Uint8Array;

@@ -4,14 +4,13 @@ import { useEffect, useState } from 'preact/hooks';
 import { setQuery } from '../../app/router';
 import { Button } from '../../ui/button';
 import { words } from '../../ui/format';
-import { KINDS } from './words';
+import { KINDS, VERDICTS } from './words';
 
 export const FILTERS = ['kind', 'model', 'promotion', 'stage', 'actor', 'clause', 'verdict', 'contract', 'checkpoint', 'kernel', 'from', 'to'] as const;
 export type FilterName = (typeof FILTERS)[number];
 
 const STAGES = ['offline-numeric', 'statistical-slice', 'shadow-runtime', 'canary'];
 const RARE: readonly FilterName[] = ['stage', 'contract', 'checkpoint', 'kernel'];
-const VERDICTS = ['pass', 'violated', 'inconclusive', 'error'];
 
 /** µs of what a datetime-local field holds, which is a time in the reader's zone; undefined for no time. */
 export function microseconds(local: string | null): number | undefined {

@@ -88,7 +88,7 @@ function Standing({ view, onForget }: { view: HeadView; onForget: () => void }) 
 }
 
 export function iconOf(state: string) {
-  return state === 'good' ? 'pass' : state === 'broken' ? 'violated' : state === 'open' ? 'inconclusive' : 'none';
+  return state === 'good' ? 'pass' : state === 'broken' ? 'violated' : state === 'open' ? 'inconclusive' : state === 'elsewhere' ? 'info' : 'none';
 }
 
 function Alarm({ view, onForget }: { view: HeadView; onForget: () => void }) {

@@ -2,18 +2,14 @@
 
 import { computed, signal } from '@preact/signals';
 import { asProblem, request, requestBytes, requestText, withQuery, type Problem } from '../../api/client';
-import type { Contract, Page } from '../../api/types';
+import type { Page } from '../../api/types';
 import { checkEntry, checkHead, type Checked, type Material, type Pinned, readProof } from '../../proof/check';
-import { type LogEntry, readEntry } from '../../proof/entry';
 import { type Continuity, HeadShelf, type KeptHead, type Shelf } from '../../proof/heads';
 import { readHead, sameHead, type SignedHead } from '../../proof/note';
-import { type RuleMaterial, verdictsOf } from '../../proof/rule_step';
-import { listItems } from '../../proof/split';
 import type { Step } from '../../proof/steps';
 import { judgeSignature, keysText, NoKeys, parseKeys, parseStoredKeys, type Rotation, type Signed, type TrustedKey } from '../../proof/trust';
 
 const PAGE = 500;
-const TRIES = 3;
 
 /** Where nothing can be kept (storage switched off), what is pinned lasts as long as the page. */
 class PageShelf implements Shelf {
@@ -190,61 +186,9 @@ export async function readPresentHead(signal?: AbortSignal): Promise<HeadView> {
   return { head, steps, signed, continuity, kept: pinned.kept, unusable };
 }
 
-function readable(bytes: Uint8Array): LogEntry | undefined {
-  try {
-    return readEntry(bytes);
-  } catch {
-    return undefined; // the check says what is wrong with it
-  }
-}
-
 /** The exact bytes of an entry. */
 export function readBytes(seq: number, signal?: AbortSignal): Promise<Uint8Array> {
   return requestBytes(`/v1/evidence/${seq}`, signal ? { signal } : {});
-}
-
-async function verdictsFrom(entry: LogEntry, first: number, count: number): Promise<Uint8Array[] | undefined> {
-  const found: Uint8Array[] = [];
-  while (found.length < count) {
-    const bytes = await requestBytes(withQuery('/v1/evidence', {
-      promotion: entry.subject.promotion, stage: entry.subject.stage, kind: 'verdict_reached',
-      after: String(first + found.length - 1), limit: Math.min(PAGE, count - found.length) }));
-    const items = listItems(bytes, 'items');
-    if (!items || items.length === 0) return undefined;
-    found.push(...items);
-  }
-  return found;
-}
-
-async function contractOf(entry: LogEntry): Promise<unknown> {
-  const digest = entry.subject.contract;
-  if (digest === undefined) return undefined;
-  try {
-    return (await request<Contract>(`/v1/contracts/${encodeURIComponent(digest)}`)).document;
-  } catch (error) {
-    if (asProblem(error).status === 404) return undefined;
-    throw error;
-  }
-}
-
-/** The proof of an entry, and what its rule takes; both proofs of a stage's verdict are of one size of the log. */
-async function gather(seq: number, entry: LogEntry | undefined): Promise<{ proof: unknown; rule?: RuleMaterial }> {
-  const range = entry && verdictsOf(entry);
-  if (!entry || entry.kind !== 'verdict_reached') return { proof: await request<unknown>(`/v1/log/proof/${seq}`) };
-  if (!range) {
-    const [proof, contract] = await Promise.all([request<unknown>(`/v1/log/proof/${seq}`), contractOf(entry)]);
-    return { proof, rule: { contract } };
-  }
-  const [verdicts, contract] = await Promise.all([
-    range.count === 0 ? [] : verdictsFrom(entry, range.first, range.count),
-    contractOf(entry),
-  ]);
-  for (let tried = 1; ; tried++) {
-    const last = await request<unknown>(`/v1/log/proof/${seq}`);
-    const first = range.count === 0 ? last : await request<unknown>(`/v1/log/proof/${range.first}`);
-    const isOneTree = readProof(first)?.treeSize === readProof(last)?.treeSize;
-    if (isOneTree || tried === TRIES) return { proof: last, rule: { contract, ...(verdicts ? { verdicts } : {}), proofs: { first, last } } };
-  }
 }
 
 export type CheckState =
@@ -256,13 +200,12 @@ export type CheckState =
 export async function check(seq: number, bytes: Uint8Array, listed: Material['listed']): Promise<CheckState> {
   try {
     const askedUs = Date.now() * 1000;
-    const entry = readable(bytes);
-    const { proof, rule } = await gather(seq, entry);
+    const proof = await request<unknown>(`/v1/log/proof/${seq}`);
     const head = headOf(proof);
     const { pinned, consistency, unusable } = head
       ? await standing(head, askedUs)
       : { pinned: { keys: pinnedKeys.value, rotations: [] } as Pinned, consistency: undefined, unusable: undefined };
-    const material: Material = { seq, entry: bytes, proof, consistency, ...(rule ? { rule } : {}), ...(listed ? { listed } : {}) };
+    const material: Material = { seq, entry: bytes, proof, consistency, ...(listed ? { listed } : {}) };
     const checked = checkEntry(material, pinned);
     if (checked.state !== 'broken' && checked.head && checked.signed && checked.continuity) {
       keepHead(checked.head, checked.signed, checked.continuity, pinned.kept);

@@ -2,13 +2,12 @@
 
 import type { Members, Value } from '../../proof/canonical';
 import { isMeasured } from '../../proof/numbers';
-import { isMembers } from '../../proof/entry';
+import { isMembers, PROMOTION } from '../../proof/entry';
 import { Link, segment } from '../../app/router';
 import { clock, count, num, utc } from '../../ui/format';
 import { Digest, Name, visible } from '../../ui/name';
 
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
-const PROMOTION = /^pr-[0-9a-z]+$/;
 const DEEPEST = 12;
 
 /** The members of an object, one a row. */

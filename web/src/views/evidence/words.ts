@@ -12,6 +12,9 @@ export const KINDS: readonly string[] = [
   'daemon_started',     'clock_stepped',
 ];
 
+/** What a verdict can be. */
+export const VERDICTS: readonly string[] = ['pass', 'violated', 'inconclusive', 'error'];
+
 interface Told {
   kind: string;
   subject: Record<string, unknown>;
