@@ -61,7 +61,7 @@ ClusterSum count_part(const gpu::SequenceRow& row, std::size_t index, std::optio
     const Side side = certainly ? harm_side(limit) : proof_side(limit);
     const gpu::Moments& moments = moments_of(row, index, side);
     if (moments.n == 0) return {};
-    return {1, beyond(moments.sum / static_cast<double>(moments.n), limit) ? 1.0 : 0.0};
+    return {1, mean_beyond(moments.sum, static_cast<double>(moments.n), limit) ? 1.0 : 0.0};
   }
   const double count = certainly ? row.beyond[*column] : row.bounds->maybe_beyond[*column];
   return {static_cast<double>(row.bounds->metrics[index].lower.n), count};

@@ -108,8 +108,8 @@ ClusterSum metric_part(const schema::MetricSubject& subject, const MeanRules& ru
 ClusterSum quantile_part(Metric metric, std::optional<std::size_t> column, const MetricLimit& limit,
                          const SequenceRow& row) {
   if (!column) {
-    const auto value = sequence_value(metric, row);
-    return value ? ClusterSum{1, beyond(*value, limit) ? 1.0 : 0.0} : ClusterSum{};
+    const ClusterSum whole = whole_part({metric, Aggregate::sequence_mean}, row);
+    return whole.n > 0 ? ClusterSum{1, mean_beyond(whole.sum, whole.n, limit) ? 1.0 : 0.0} : ClusterSum{};
   }
   const double count = *column < row.beyond.size() ? row.beyond[*column] : 0;
   return {static_cast<double>(row.metrics[index_of(metric)].n), count};

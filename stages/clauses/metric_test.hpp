@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -59,6 +61,14 @@ inline constexpr double kLeastEssFraction = 0.5;
 /// Whether a value counts as beyond the limit of a quantile clause: over `max`, or under `min`.
 [[nodiscard]] inline bool beyond(double value, const MetricLimit& limit) {
   return limit.is_max ? value > limit.value : value < limit.value;
+}
+
+/// The same for the mean sum/n of a sequence, whose sum was rounded at each of n additions: a mean that is at the limit but
+/// for that is not beyond it.
+[[nodiscard]] inline bool mean_beyond(double sum, double n, const MetricLimit& limit) {
+  const double at = limit.value * n;
+  const double rounding = n * std::numeric_limits<double>::epsilon() * std::abs(at);
+  return limit.is_max ? sum > at + rounding : sum < at - rounding;
 }
 
 /// The values of a bounded mean by sequence, and the limit of the mean: what betting needs.

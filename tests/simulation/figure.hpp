@@ -59,6 +59,8 @@ void clipped_means(const Effort& effort, Figures& out);
 void approximate_means(const Effort& effort, Figures& out);
 void power_of_means(const Effort& effort, Figures& out);
 void fixed_shares(const Effort& effort, Figures& out);
+void referee_fixed_data(const Effort& effort, Figures& out);
+void referee_long_sequences(const Effort& effort, Figures& out);
 void paired_tasks(const Effort& effort, Figures& out);
 void many_tests(const Effort& effort, Figures& out);
 void slices_against_rest(const Effort& effort, Figures& out);

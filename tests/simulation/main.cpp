@@ -6,8 +6,9 @@
 
 #include "tests/simulation/cases.hpp"
 #include "tests/simulation/figure.hpp"
+#include "tests/simulation/referee_worlds.hpp"
 
-// Usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT] | --cases | --list
+// Usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT] | --cases | --truths | --list
 // Prints one JSON object for each figure; exit 1 when a claim does not hold.
 
 namespace {
@@ -33,6 +34,8 @@ constexpr Experiment kExperiments[] = {{"harm", harm_against_incumbent},
                                        {"approximate", approximate_means},
                                        {"power", power_of_means},
                                        {"shares", fixed_shares},
+                                       {"referee", referee_fixed_data},
+                                       {"long", referee_long_sequences},
                                        {"paired", paired_tasks},
                                        {"many", many_tests},
                                        {"slices", slices_against_rest},
@@ -44,7 +47,7 @@ constexpr Experiment kExperiments[] = {{"harm", harm_against_incumbent},
 int usage() {
   std::fprintf(
       stderr,
-      "usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT] | --cases | --list\nexperiments:");
+      "usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT] | --cases | --truths | --list\nexperiments:");
   for (const Experiment& experiment : kExperiments) std::fprintf(stderr, " %s", experiment.name);
   std::fprintf(stderr, "\n");
   return 64;
@@ -57,6 +60,10 @@ int run(int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "--list") {
       for (const Experiment& experiment : kExperiments) std::printf("%s\n", experiment.name);
+      return 0;
+    }
+    if (word == "--truths") {
+      std::fputs(referee_truths(200'000, effort.seed).c_str(), stdout);
       return 0;
     }
     if (word == "--cases") {
