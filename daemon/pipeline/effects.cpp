@@ -164,13 +164,11 @@ void Coordinator::use_prepared(const UsePrepared& done) {
   if (!spent) return context_.schedule_retry(*live, spent.error());
   live->evaluating = true;
   auto conclusion = std::make_shared<StageConclusion>();
-  context_.world.offload(
-      [conclusion, tests = done.tests, k = static_cast<std::uint32_t>(spent->k)] {
-        *conclusion = (**tests)(k);
-      },
-      [this, conclusion, stage = done.stage] {
-        context_.effects.emplace_back(UseEvaluation{stage, conclusion});
-      });
+  context_.world.offload([conclusion, tests = done.tests,
+                          k = static_cast<std::uint32_t>(spent->k)] { *conclusion = (**tests)(k); },
+                         [this, conclusion, stage = done.stage] {
+                           context_.effects.emplace_back(UseEvaluation{stage, conclusion});
+                         });
 }
 
 void Coordinator::use_evaluation(const UseEvaluation& done) {

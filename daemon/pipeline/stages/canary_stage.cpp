@@ -48,8 +48,8 @@ schema::Result<stages::CanaryState> new_tests(Context& context, const Live& live
   return stages::CanaryState::create(*live.contract, settings);
 }
 
-/// Loads the tests' memory, or makes it when the stage begins: for the run that would be the next one, whose α
-/// is not spent before the first window.
+/// Loads the tests' memory, or makes it when the stage begins: for the run that would be the next one, whose
+/// α is not spent before the first window.
 schema::Result<void> open_tests(Context& context, Live& live) {
   if (live.canary) return {};
   auto stored = TRY(context.world.store.read([&](store::Reader& reader) {

@@ -153,15 +153,18 @@ class FixedStage {
     if (!inf) return AttemptFailed{inf.error(), "the inf capture"};
     if (!*train || !*inf) return std::move(jobs_);  // a job's end comes back here
     const auto& settings = context_.world.settings;
-    jobs::DriftPayload payload{.train = **train,
-                               .inf = **inf,
-                               .corpus = captures->corpus,
-                               .contract = live_.contract->canonical_json,
-                               .roots = settings.roots,
-                               .threads = settings.job_threads,
-                               .worst_rows = kWorstRows,
-                               .device = settings.job_device,
-                               .shard = settings.job_shard};
+    jobs::DriftPayload payload{
+        .train = **train,
+        .inf = **inf,
+        .corpus = captures->corpus,
+        .contract = live_.contract->canonical_json,
+        .roots = settings.roots,
+        .threads = settings.job_threads,
+        .worst_rows = kWorstRows,
+        .device = settings.job_device,
+        .shard = settings.job_shard,
+        .captures_of = jobs::CapturesOf{live_.contract->train_kernel, live_.contract->inf_kernel,
+                                        live_.candidate.checkpoint}};
     auto floor_train =
         floor_pair(*captures, captures->floor_train, **train, stages::FloorSide::train, payload.floor_train);
     if (!floor_train) return AttemptFailed{floor_train.error(), kFloorTrain};
@@ -283,9 +286,8 @@ class FixedStage {
   }
 
   std::function<schema::Result<Tests>()> preparation(const TableFiles& files) const {
-    const stages::StageInputs inputs{.alpha = std::nullopt,
-                                     .seed = live_.row.seed,
-                                     .code_version = context_.world.settings.code_version};
+    const stages::StageInputs inputs{
+        .alpha = std::nullopt, .seed = live_.row.seed, .code_version = context_.world.settings.code_version};
     return [files, inputs, stage = stage_, contract = live_.contract,
             checkpoint = live_.candidate.checkpoint]() -> schema::Result<Tests> {
       auto read = TRY(read_tables(files, *contract, checkpoint));

@@ -149,9 +149,8 @@ StageStep at_planned_end(Context& context, const Live& live) {
 StageStep decide_on(Context& context, const Live& live, const jobs::JobResult& rescored,
                     const std::string& folder) {
   stages::ShadowInputs inputs;
-  inputs.stage = {.alpha = std::nullopt,
-                  .seed = live.row.seed,
-                  .code_version = context.world.settings.code_version};
+  inputs.stage = {
+      .alpha = std::nullopt, .seed = live.row.seed, .code_version = context.world.settings.code_version};
   const bool against_train = live.baseline.kernel == live.contract->train_kernel;
   inputs.reference = against_train ? stages::Reference::train : stages::Reference::incumbent;
   inputs.telemetry_age_ms = live.progress.telemetry_age_ms;
