@@ -66,7 +66,8 @@ TEST_CASE("an exact mean needs what its limit leaves of the range, a clip leaves
   const auto needs = [&] { return least_n(clause, contract).at(0); };
   CHECK(needs().alpha == spent_alpha(Stage::offline_numeric, 0.05, 1));
   CHECK(needs().n == 175);
-  contract.confidence.alpha = 0.05 / spent_alpha(Stage::offline_numeric, 1, 1);  // so that 0.05 itself is spent
+  contract.confidence.alpha =
+      0.05 / spent_alpha(Stage::offline_numeric, 1, 1);        // so that 0.05 itself is spent
   CHECK(needs().n == 150);                                     // no exact method has less, whatever the drift
   contract.confidence.alpha = 0.05;
   clause.clip = 0.25;
@@ -106,7 +107,8 @@ TEST_CASE("a mean without a largest value is exact with a clip alone, and approx
   clause.subject = MetricSubject{Metric::tv, Aggregate::sequence_mean};
   CHECK(needs() == 50);
   clause.limits.max = 0.2;
-  CHECK(needs() == least_n_betting(0.2, spent_alpha(Stage::offline_numeric, 0.05, 1)));  // fewer than 50 are bet on
+  CHECK(needs() ==
+        least_n_betting(0.2, spent_alpha(Stage::offline_numeric, 0.05, 1)));  // fewer than 50 are bet on
 }
 
 TEST_CASE("a clause's own least size of slices stands before that of the contract") {

@@ -30,9 +30,11 @@ TEST_CASE(
   const auto first = shadow_needs(contract, 1);
   REQUIRE(first.size() == 1);
   CHECK(first[0].where.empty());
-  CHECK(first[0].pairs == *schema::least_n_binomial(0.01, schema::spent_alpha(Stage::shadow_runtime, kAlpha, 1)));
+  CHECK(first[0].pairs ==
+        *schema::least_n_binomial(0.01, schema::spent_alpha(Stage::shadow_runtime, kAlpha, 1)));
   const auto third = shadow_needs(contract, 3);
-  CHECK(third[0].pairs == *schema::least_n_binomial(0.01, schema::spent_alpha(Stage::shadow_runtime, kAlpha, 3)));
+  CHECK(third[0].pairs ==
+        *schema::least_n_binomial(0.01, schema::spent_alpha(Stage::shadow_runtime, kAlpha, 3)));
   CHECK(third[0].pairs > first[0].pairs);
 }
 
