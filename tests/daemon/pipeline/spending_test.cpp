@@ -179,6 +179,28 @@ TEST_CASE("a canary spends with its first window, and one that ended before it h
   CHECK(spent_runs(h, "canary") == 1);  // its tests had looked
 }
 
+TEST_CASE("a canary whose run was taken before its first window tests at the levels of the next one") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 200 && h.view(id)["stage"] != "canary"; ++i) h.second();
+  REQUIRE(spent_runs(h, "canary") == 0);
+  const auto taken = h.store->write("another promotion of the same checkpoint", [](store::Tx& tx) {
+    return tx.run({"take run",
+                   "INSERT INTO spending SELECT checkpoint, kernel, contract, 'canary', 1, 'sha256:other', "
+                   "'pr-other', 'canary', 1, 1 FROM spending WHERE stage = 'shadow-runtime'"},
+                  {});
+  });
+  REQUIRE(taken.value() == 1);
+  REQUIRE(h.run_until(id, {"succeeded"}) == "succeeded");
+  CHECK(spent_runs(h, "canary") == 2);
+  std::int64_t run = 0;
+  for (const auto& entry : h.entries(id, "verdict_reached")) {
+    if (entry["subject"]["stage"] == "canary" && entry["body"]["scope"] == "stage") run = entry["body"]["run"];
+  }
+  CHECK(run == 2);
+}
+
 TEST_CASE("a plan has the sizes of the run that the promotion will spend") {
   Harness h;
   h.set_up();
