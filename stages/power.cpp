@@ -275,11 +275,12 @@ void clause_power(const Clause& clause, const Contract& contract, std::uint64_t 
 
 }  // namespace
 
-std::vector<ClausePower> power_at_half(const Contract& contract, std::uint64_t seed) {
+std::vector<ClausePower> power_at_half(const Contract& contract, std::uint64_t seed,
+                                       const schema::Runs& runs) {
   std::vector<ClausePower> all;
   for (const Clause& clause : contract.clauses) {
     if (schema::requirement_of(clause) == schema::Requirement::no_harm) continue;
-    for (const schema::LeastN& least : schema::least_n(clause, contract)) {
+    for (const schema::LeastN& least : schema::least_n(clause, contract, runs)) {
       if (least.counted) continue;
       ClausePower power{clause.address(), least.stage, std::nullopt, least.unit, least.alpha, {}, {}};
       if (least.n) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schema/contract/contract.hpp"
+#include "schema/contract/spending.hpp"
 
 namespace driftgate::stages {
 
@@ -15,7 +16,7 @@ inline constexpr double kPowerWanted = 0.8;
 inline constexpr std::uint32_t kPowerRows = 64;
 
 /// How much data a clause needs in one stage if the true figure is half its limit: found by running the
-/// stage's test on simulated data, at the level that the first run spends. Where `n` is absent, `why_not`
+/// stage's test on simulated data, at the level `alpha`, which the run spends. Where `n` is absent, `why_not`
 /// gives the reason.
 struct ClausePower {
   std::string clause;  ///< address
@@ -27,8 +28,10 @@ struct ClausePower {
   std::string why_not;
 };
 
-/// One entry for each clause that needs a proof and each of its stages. The same seed gives the same result.
-[[nodiscard]] std::vector<ClausePower> power_at_half(const schema::Contract& contract, std::uint64_t seed);
+/// One entry for each clause that needs a proof and each of its stages, at the levels that these runs spend.
+/// The same seed gives the same result.
+[[nodiscard]] std::vector<ClausePower> power_at_half(const schema::Contract& contract, std::uint64_t seed,
+                                                     const schema::Runs& runs = schema::Runs());
 
 /// How long a number of units takes at one share of traffic.
 struct StepDuration {

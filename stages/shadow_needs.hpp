@@ -14,10 +14,10 @@ struct ShadowNeed {
   std::uint64_t pairs = 0;
 };
 
-/// The least numbers of pairs, in the best case and at the level that the `attempt`-th run (from 1) spends:
+/// The least numbers of pairs, in the best case and at the level that the `k`-th run (from 1) spends:
 /// first on all traffic, then on the critical slices that clauses name. Clauses that no amount of data can
 /// prove and clauses on signals do not contribute. Nothing depends on outcomes, so that the end of the stage
 /// may be planned by these numbers.
-[[nodiscard]] std::vector<ShadowNeed> shadow_needs(const schema::Contract& contract, std::uint32_t attempt);
+[[nodiscard]] std::vector<ShadowNeed> shadow_needs(const schema::Contract& contract, std::uint32_t k);
 
 }  // namespace driftgate::stages

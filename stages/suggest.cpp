@@ -220,7 +220,7 @@ struct Plan {
 Plan plan_for(const SuggestInputs& inputs) {
   constexpr std::array kTails{Aggregate::p97, Aggregate::p95, Aggregate::p90};
   const gpu::MeasurementTable& table = *inputs.table;
-  const double alpha = schema::spent_alpha_fixed(inputs.alpha, 1);
+  const double alpha = schema::spent_alpha(schema::Stage::statistical_slice, inputs.alpha, 1);
   Plan plan;
   plan.slices.dimensions = dimensions_of(table);
   plan.corpus.tail = provable_quantile(kTails, table.sequences.size(), alpha);

@@ -317,6 +317,7 @@ constexpr std::string_view kSchemas = R"json({
 
 "ContractExplanation": {"type": "object", "required": ["digest", "name", "yaml", "lint", "clauses", "stages", "text"],
   "properties": {"digest": {"$ref": "#/components/schemas/Digest"}, "name": {"type": "string"},
+    "run": {"type": "integer", "description": "which run the sizes are of: the first"},
     "yaml": {"type": "string", "description": "the document, printed from what was registered"},
     "lint": {"type": "object", "required": ["valid", "faults", "warnings"], "properties": {"valid": {"type": "boolean"},
       "faults": {"type": "array", "items": {"$ref": "#/components/schemas/Fault"}},

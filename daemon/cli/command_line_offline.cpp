@@ -83,6 +83,10 @@ void CommandLine::add_capture_tools() {
       command(captures, "import", "Write the log-probabilities that an engine returned as a capture", {},
               [this] { return capture_import(import_); });
   describe_capture_import(*import, import_);
+  CLI::App* digest =
+      command(captures, "digest", "Print the digests that captures of a checkpoint, on a corpus, must state",
+              {}, [this] { return capture_digest_command(capture_digest_); });
+  describe_capture_digest(*digest, capture_digest_);
 }
 
 }  // namespace driftgate::cli

@@ -15,6 +15,7 @@
 #include "daemon/cli/contract/contract_command.hpp"
 #include "daemon/cli/contract/contract_tools.hpp"
 #include "daemon/cli/drift/capture_command.hpp"
+#include "daemon/cli/drift/capture_digest_command.hpp"
 #include "daemon/cli/drift/drift_command.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/jobs/jobs_command.hpp"
@@ -128,6 +129,7 @@ class CommandLine {
   ServeArgs serve_;
   DriftArgs drift_;
   CaptureImportArgs import_;
+  CaptureDigestArgs capture_digest_;
   bool markdown_ = false;
   bool offline_json_ = false;
   std::vector<std::string> files_;

@@ -64,6 +64,7 @@ class DriftJob {
     auto inf = TRY(open_capture(payload_.inf, payload_.roots, "inf capture"));
     auto floors = TRY(open_floors(payload_, train, inf));
     const auto file = TRY(read_corpus(payload_));
+    TRY(check_identities(train, inf, file.digest));
     corpus_ = file.corpus ? &*file.corpus : nullptr;
     const std::string job = run_.spec + "|" + file.digest;
     auto table = TRY(measure(train, inf, measure_options(contract, corpus_, payload_),
@@ -83,6 +84,15 @@ class DriftJob {
   }
 
  private:
+  /// The captures of the floors are of the same as these, which opening them has checked.
+  Result<void> check_identities(const gpu::Capture& train, const gpu::Capture& inf,
+                                const std::string& corpus) const {
+    if (!payload_.captures_of) return {};
+    const auto& of = *payload_.captures_of;
+    TRY(check_capture(train.identity(), {of.train_kernel, of.checkpoint, corpus}, "the train capture"));
+    return check_capture(inf.identity(), {of.inf_kernel, of.checkpoint, corpus}, "the inf capture");
+  }
+
   struct Step {
     const std::string& job;
     std::string name, text;

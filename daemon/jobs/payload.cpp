@@ -37,6 +37,19 @@ std::optional<DriftPayload::FloorPair> read_floor(const json& value, const char*
   return DriftPayload::FloorPair{found->at(0).get<std::string>(), found->at(1).get<std::string>()};
 }
 
+void put_captures_of(json& out, const std::optional<CapturesOf>& of) {
+  if (!of) return;
+  out["captures_of"] = {
+      {"train_kernel", of->train_kernel}, {"inf_kernel", of->inf_kernel}, {"checkpoint", of->checkpoint}};
+}
+
+std::optional<CapturesOf> read_captures_of(const json& value) {
+  const auto found = value.find("captures_of");
+  if (found == value.end()) return std::nullopt;
+  return CapturesOf{found->at("train_kernel").get<std::string>(), found->at("inf_kernel").get<std::string>(),
+                    found->at("checkpoint").get<std::string>()};
+}
+
 /// An engine that asks for nothing has no such member, as in payloads of earlier versions.
 void put_access(json& side, const base::EngineAccess& access) {
   if (!access.any()) return;
@@ -84,6 +97,7 @@ std::string to_json(const DriftPayload& payload) {
   put_floor(value, "floor_train", payload.floor_train);
   put_floor(value, "floor_inf", payload.floor_inf);
   put_ranks(value, payload);
+  put_captures_of(value, payload.captures_of);
   return schema::canonical_json(value);
 }
 
@@ -92,6 +106,7 @@ schema::Result<DriftPayload> drift_payload_from_json(std::string_view text) {
     payload.floor_train = read_floor(value, "floor_train");
     payload.floor_inf = read_floor(value, "floor_inf");
     read_ranks(value, payload);
+    payload.captures_of = read_captures_of(value);
   });
 }
 

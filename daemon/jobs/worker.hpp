@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/jobs/capture_check.hpp"
 #include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/jobs/job.hpp"
 #include "daemon/jobs/job_folder.hpp"
@@ -44,6 +45,8 @@ struct DriftPayload {
   std::string exchange = "auto";                 ///< between ranks: auto, threads, mpi, nccl
   std::string shard = "auto";                    ///< how ranks share the work: auto, rows, vocab
   std::uint64_t chunk_bytes = gpu::kChunkBytes;  ///< of the logits in a chunk
+  /// Checked before anything is measured; absent: captures of anything are compared.
+  std::optional<CapturesOf> captures_of{};
 };
 [[nodiscard]] std::string to_json(const DriftPayload& payload);
 [[nodiscard]] schema::Result<DriftPayload> drift_payload_from_json(std::string_view json);

@@ -11,7 +11,6 @@
 #include "daemon/pipeline/read/views.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/contracts.hpp"
-#include "daemon/store/registry/kernels.hpp"
 #include "daemon/store/sqlite/write_scope.hpp"
 
 namespace driftgate::pipeline {
@@ -306,12 +305,13 @@ schema::Result<bool> Context::apply_and_read_back(const route::ModelRoute& route
 }
 
 schema::Result<store::SpendingKey> Context::spending_key(const Live& live) const {
-  const auto& candidate = live.candidate;
-  const auto kernel = TRY(look_up(world.store, store::find_kernel, candidate.kernel));
-  if (kernel)
-    return store::SpendingKey{candidate.checkpoint, kernel->digest, live.row.contract, live.run.key.stage};
-  return schema::fail(ErrorCode::corrupt,
-                      fmt::format("kernel {} of version {} is not stored", candidate.kernel, candidate.id));
+  return look_up(world.store, store::spending_key, live.candidate.checkpoint, live.candidate.kernel,
+                 live.row.contract, live.run.key.stage);
+}
+
+schema::Result<std::uint32_t> Context::next_run(const Live& live) const {
+  const auto key = TRY(spending_key(live));
+  return look_up(world.store, store::next_run, key);
 }
 
 schema::Result<store::SpendingRow> Context::spend_alpha(const Live& live, const std::string& inputs_digest) {

@@ -119,6 +119,8 @@ class Context {
   [[nodiscard]] schema::Result<bool> apply_and_read_back(const route::ModelRoute& route);
   /// What a run of this stage spends α on: the candidate's checkpoint and kernel identity under the contract.
   [[nodiscard]] schema::Result<store::SpendingKey> spending_key(const Live& live) const;
+  /// Which run of that key one on new data would be now.
+  [[nodiscard]] schema::Result<std::uint32_t> next_run(const Live& live) const;
   /// Spends the α of a stage run for these inputs, or finds the run that had spent it for the same inputs.
   [[nodiscard]] schema::Result<store::SpendingRow> spend_alpha(const Live& live,
                                                                const std::string& inputs_digest);

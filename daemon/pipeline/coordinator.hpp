@@ -61,6 +61,7 @@ class Coordinator {
   void enter_stage(const std::string& promotion);
   void start_job(const StartJob& job);
   void evaluate(const Evaluate& wanted);
+  void use_prepared(const UsePrepared& done);
   void use_evaluation(const UseEvaluation& done);
   void decide_canary(const std::string& promotion);
   void forget_ended(const std::string& promotion);

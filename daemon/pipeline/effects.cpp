@@ -45,7 +45,8 @@ void Coordinator::carry_out(const Effect& effect) {
               [&](const CancelJob& it) { context_.world.runner.cancel(it.key); },
               [&](const ForgetJobs& it) { context_.world.runner.forget(it.prefix); },
               [&](const DropSpool& it) { (void)context_.world.driver.drop_spool(it.stage_key); },
-              [&](const Evaluate& it) { evaluate(it); }, [&](const UseEvaluation& it) { use_evaluation(it); },
+              [&](const Evaluate& it) { evaluate(it); }, [&](const UsePrepared& it) { use_prepared(it); },
+              [&](const UseEvaluation& it) { use_evaluation(it); },
               [&](const DecideCanary& it) { decide_canary(it.promotion); },
               [&](const End& it) { forget_ended(it.promotion); },
               [&](const StartNext& it) { start_next(context_, it.model); },
@@ -145,10 +146,28 @@ void Coordinator::evaluate(const Evaluate& wanted) {
   auto* const live = context_.lookup(wanted.stage.promotion);
   if (live == nullptr) return;
   live->evaluating = true;
-  auto result = std::make_shared<schema::Result<StageConclusion>>();
-  context_.world.offload([result, work = wanted.work] { *result = work(); },
-                         [this, result, stage = wanted.stage, what = wanted.what] {
-                           context_.effects.emplace_back(UseEvaluation{stage, what, result});
+  auto tests = std::make_shared<schema::Result<Tests>>();
+  context_.world.offload(
+      [tests, prepare = wanted.prepare] { *tests = prepare(); },
+      [this, tests, stage = wanted.stage, what = wanted.what, inputs = wanted.inputs_digest] {
+        context_.effects.emplace_back(UsePrepared{stage, what, inputs, tests});
+      });
+}
+
+void Coordinator::use_prepared(const UsePrepared& done) {
+  auto* const live = context_.lookup(done.stage.promotion);
+  if (live == nullptr) return;
+  live->evaluating = false;
+  if (live->run.key != done.stage || live->row.state != PromotionState::running) return;
+  if (!*done.tests) return fail_attempt(*live, done.tests->error(), done.what);
+  const auto spent = context_.spend_alpha(*live, done.inputs_digest);
+  if (!spent) return context_.schedule_retry(*live, spent.error());
+  live->evaluating = true;
+  auto conclusion = std::make_shared<StageConclusion>();
+  context_.world.offload([conclusion, tests = done.tests,
+                          k = static_cast<std::uint32_t>(spent->k)] { *conclusion = (**tests)(k); },
+                         [this, conclusion, stage = done.stage] {
+                           context_.effects.emplace_back(UseEvaluation{stage, conclusion});
                          });
 }
 
@@ -157,9 +176,7 @@ void Coordinator::use_evaluation(const UseEvaluation& done) {
   if (live == nullptr) return;
   live->evaluating = false;
   if (live->run.key != done.stage || live->row.state != PromotionState::running) return;
-  const auto& conclusion = *done.result;
-  if (!conclusion) return fail_attempt(*live, conclusion.error(), done.what);
-  conclude(*live, *conclusion);
+  conclude(*live, *done.conclusion);
 }
 
 void Coordinator::decide_canary(const std::string& promotion) {

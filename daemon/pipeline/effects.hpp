@@ -42,16 +42,26 @@ struct ForgetJobs {
 struct DropSpool {
   std::string stage_key;
 };
-/// The stage's evidence is evaluated beside the loop; UseEvaluation brings the result back.
+/// Decides on data that were read and checked, at the level of the k-th run. Nothing in it can fail: once a
+/// test has looked at data, their α is spent.
+using Tests = std::function<StageConclusion(std::uint32_t k)>;
+/// The stage's data are read and checked beside the loop; UsePrepared brings the tests of them back.
 struct Evaluate {
   store::StageKey stage;
-  std::string what;  ///< for the error when it fails
-  std::function<schema::Result<StageConclusion>()> work;
+  std::string what;           ///< for the error when the data cannot be decided on
+  std::string inputs_digest;  ///< α is spent on these data
+  std::function<schema::Result<Tests>()> prepare;
+};
+/// α is spent, then the tests run beside the loop; UseEvaluation brings the result back. Data that could not
+/// be read or do not belong to the promotion spend nothing.
+struct UsePrepared {
+  store::StageKey stage;
+  std::string what, inputs_digest;
+  std::shared_ptr<const schema::Result<Tests>> tests;
 };
 struct UseEvaluation {
   store::StageKey stage;
-  std::string what;
-  std::shared_ptr<const schema::Result<StageConclusion>> result;
+  std::shared_ptr<const StageConclusion> conclusion;
 };
 /// An approval may let the canary advance at once.
 struct DecideCanary {
@@ -95,7 +105,7 @@ struct UseGuardFacts {
 };
 
 using Effect = std::variant<ApplyRoute, EnterStage, StartJob, CancelJob, ForgetJobs, DropSpool, Evaluate,
-                            UseEvaluation, DecideCanary, End, StartNext, LoadGuard, UseGuardLook, UseRescored,
-                            ActOnGuard, UseGuardFacts>;
+                            UsePrepared, UseEvaluation, DecideCanary, End, StartNext, LoadGuard, UseGuardLook,
+                            UseRescored, ActOnGuard, UseGuardFacts>;
 
 }  // namespace driftgate::pipeline

@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <utility>
 
-#include "gpu/backend/backend_input.hpp"
+#include "gpu/capture/capture_head.hpp"
 #include "gpu/capture/capture_modes.hpp"
 #include "gpu/fused/capture_hidden.hpp"
 
@@ -18,32 +16,6 @@ using schema::ErrorCode;
 using schema::Result;
 
 namespace {
-
-std::string text_of(const SafetensorsFile& file, const std::string& key, const std::string& absent) {
-  const auto found = file.header().metadata.find(key);
-  return found == file.header().metadata.end() ? absent : found->second;
-}
-
-Result<CaptureIdentity> read_identity(const SafetensorsFile& file) {
-  CaptureIdentity out;
-  if (const std::string version = text_of(file, "capture.version", "1"); version != "1") {
-    return schema::fail(ErrorCode::unsupported, file.path().string() + " is a capture of version '" +
-                                                    version + "'; this program reads version 1");
-  }
-  out.kernel = text_of(file, "kernel", "");
-  out.checkpoint_digest = text_of(file, "checkpoint.digest", "");
-  out.corpus_digest = text_of(file, "corpus.digest", "");
-  out.token_source = text_of(file, "token_source", "corpus");
-  out.sampling_filter = text_of(file, "sampling_filter", "none");
-  const std::string temperature = text_of(file, "temperature", "1");
-  const char* end = temperature.data() + temperature.size();
-  const auto [stopped, error] = std::from_chars(temperature.data(), end, out.temperature);
-  if (error != std::errc{} || stopped != end || !std::isfinite(out.temperature) ||
-      out.temperature < kLeastTemperature) {
-    return invalid(file, "metadata temperature '" + temperature + "' is not a number of at least 1e-6");
-  }
-  return out;
-}
 
 /// Reads the tensors of the file's mode into the segment.
 Result<CaptureLayout> read_mode(CaptureSegment& segment, const fused::HeadSource& source,
@@ -188,7 +160,7 @@ Result<void> Capture::add_file(SafetensorsFile opened, const fused::HeadSource& 
                         fmt::format("{}: rows of {} bytes cannot be {} bytes apart", file.path().string(),
                                     row_bytes, segment.row_bytes));
   }
-  auto identity = TRY(read_identity(file));
+  auto identity = TRY(capture_identity(file.header(), file.path().string()));
   if (segments_.empty()) {
     identity_ = std::move(identity);
     layout_ = layout;

@@ -123,10 +123,10 @@ void warn_sample_sizes(const Contract& contract, std::vector<Fault>& warnings) {
       } else if (need.stage == Stage::canary && contract.canary && contract.canary->min_keys < *need.n) {
         warnings.push_back(
             {clause.position, "",
-             fmt::format("{} needs at least {} {} in canary ({}), and min_keys is {}: a step will wait for "
-                         "more than min_keys; raise it to {} to see this in the plan",
-                         clause.address(), *need.n, need.unit, need.why, contract.canary->min_keys,
-                         *need.n)});
+             fmt::format(
+                 "{} needs at least {} {} in a first canary ({}), and min_keys is {}: a step will wait for "
+                 "more than min_keys; raise it to {} to see this in the plan",
+                 clause.address(), *need.n, need.unit, need.why, contract.canary->min_keys, *need.n)});
       }
     }
   }

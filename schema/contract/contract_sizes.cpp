@@ -29,7 +29,8 @@ void warn_short(const Clause& clause, const Contract& contract, std::vector<Faul
   if (!critical || !need || *need <= least) return;
   warnings.push_back(
       {clause.position, "",
-       fmt::format("{} needs at least {} sequences of a critical slice, and min_sequences is {}: a slice "
+       fmt::format("{} needs at least {} sequences of a critical slice in a first run, and min_sequences is "
+                   "{}: a slice "
                    "between the two is tested and cannot pass; write min_sequences: {} on the clause",
                    clause.address(), *need, least, *need)});
 }

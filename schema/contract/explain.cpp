@@ -227,11 +227,12 @@ std::string demand_text(const Clause& clause) {
   return text;
 }
 
-Explanation explain(const Contract& contract) {
+Explanation explain(const Contract& contract, std::uint32_t k) {
   Explanation out{contract.name,
                   contract.digest,
                   contract.train_kernel,
                   contract.inf_kernel,
+                  k,
                   {},
                   {},
                   {},
@@ -255,7 +256,7 @@ Explanation explain(const Contract& contract) {
     }
     std::ranges::move(certified_plan(contract, stage), std::back_inserter(demands.plan));
     for (const Clause& clause : contract.clauses) {
-      for (LeastN& needs : least_n(clause, contract)) {
+      for (LeastN& needs : least_n(clause, contract, Runs(k))) {
         if (needs.stage != stage) continue;
         demands.demands.push_back({clause.address(), clause.severity, requirement_of(clause),
                                    demand_text(clause), std::move(needs)});

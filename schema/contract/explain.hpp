@@ -28,6 +28,7 @@ struct StageDemands {
 /// What a contract demands, for people (docs/design/contract.md, "Explain").
 struct Explanation {
   std::string name, digest, train_kernel, inf_kernel;
+  std::uint32_t run = 1;  ///< k: the sizes are those of the k-th run of each stage
   std::vector<StageDemands> stages;
   /// The largest logit span that keeps the reward tolerance ρ over T = max_tokens tokens, 4ρ/((R_max −
   /// R_min)·√T), where ρ is the smallest `max` of the reward clauses (docs/design/measurement.md, "Link 7:
@@ -43,7 +44,8 @@ struct Explanation {
   std::vector<std::string> guard;        ///< what is watched after a promotion; empty: nothing is
 };
 
-[[nodiscard]] Explanation explain(const Contract& contract);
+/// A contract knows no promotion: sizes are those of a first run, unless another one is asked for. `k` ≥ 1.
+[[nodiscard]] Explanation explain(const Contract& contract, std::uint32_t k = 1);
 [[nodiscard]] std::string to_text(const Explanation& explanation);
 [[nodiscard]] std::string to_json(const Explanation& explanation);
 

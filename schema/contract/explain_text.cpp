@@ -17,6 +17,16 @@ std::string needs_text(const Demand& demand) {
 
 namespace {
 
+/// Which run the sizes are of.
+std::string run_text(std::uint32_t k) {
+  if (k > 1) {
+    return fmt::format(
+        "Sizes are those of run {} of one checkpoint and kernel under this contract, on new data.\n", k);
+  }
+  return "Sizes are those of a first run of a checkpoint and kernel under this contract. A run on new data "
+         "after it spends less α and needs more: --run 2.\n";
+}
+
 using Json = nlohmann::json;
 
 void put(Json& out, const char* name, const std::optional<double>& value) {
@@ -41,6 +51,7 @@ std::string to_text(const Explanation& explanation) {
   std::string text;
   text += fmt::format("Contract {}: may {} serve what {} trained?\n{}\n", explanation.name,
                       explanation.inf_kernel, explanation.train_kernel, explanation.digest);
+  text += run_text(explanation.run);
   for (const StageDemands& stage : explanation.stages) {
     text += fmt::format("\n{}\n", to_string(stage.stage));
     for (const std::string& sentence : stage.plan) text += fmt::format("  {}\n", sentence);
@@ -79,6 +90,7 @@ std::string to_json(const Explanation& explanation) {
                     {"digest", explanation.digest},
                     {"train", explanation.train_kernel},
                     {"inf", explanation.inf_kernel},
+                    {"run", explanation.run},
                     {"stages", std::move(stages)},
                     {"bounds", std::move(bounds)},
                     {"escalation", explanation.escalation},

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "schema/contract/contract_means.hpp"
 
@@ -23,19 +22,18 @@ std::optional<std::uint64_t> whole(double n) {
   return static_cast<std::uint64_t>(std::ceil(n));
 }
 
-// How the first run of a clause's stage spends α, and what it counts there.
+// What a run of a clause's stage spends of α, and what it counts there.
 struct Setting {
   Stage stage;
   double alpha;
   std::string unit;
 };
 
-Setting setting_of(Stage stage, const Contract& contract) {
-  if (stage == Stage::canary) {
-    return {stage, spent_alpha_streaming(contract.confidence.alpha_advance, 1), "sticky keys"};
-  }
-  const double alpha = spent_alpha_fixed(contract.confidence.alpha, 1);
-  return {stage, alpha, stage == Stage::shadow_runtime ? "pairs" : "sequences"};
+Setting setting_of(Stage stage, const Contract& contract, const Runs& runs) {
+  const bool canary = stage == Stage::canary;
+  const double alpha = canary ? contract.confidence.alpha_advance : contract.confidence.alpha;
+  const char* const captured = stage == Stage::shadow_runtime ? "pairs" : "sequences";
+  return {stage, spent_alpha(stage, alpha, runs.of(stage)), canary ? "sticky keys" : captured};
 }
 
 LeastN answer(const Setting& setting, std::optional<std::uint64_t> n, std::string why) {
@@ -200,8 +198,8 @@ LeastN greedy_needs(Setting setting, const MetricSubject& subject, const Clause&
   return bounded_mean(setting, share_left(clause).value_or(0), "betting on prompts over the whole range");
 }
 
-LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract) {
-  Setting setting = setting_of(stage, contract);
+LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract, const Runs& runs) {
+  Setting setting = setting_of(stage, contract, runs);
   if (std::holds_alternative<OutcomeSubject>(clause.subject)) {
     setting.unit = "outcomes";
     const double margin = clause.limits.non_inferiority_margin.value_or(0);
@@ -268,15 +266,6 @@ bool discovery_searches(const Clause& clause) {
   return mean && (clause.clip || has_finite_range(metric->metric));
 }
 
-double spent_alpha_fixed(double alpha, std::uint32_t k) {
-  const double run = k;
-  return 6 * alpha / (std::numbers::pi * std::numbers::pi * run * run);
-}
-
-double spent_alpha_streaming(double alpha, std::uint32_t k) {
-  return std::ldexp(alpha, -static_cast<int>(k));
-}
-
 std::optional<std::uint64_t> least_n_betting(double tau, double alpha) {
   if (tau <= 0) return std::nullopt;
   if (tau >= 1) return 1;
@@ -308,11 +297,11 @@ std::optional<std::uint64_t> least_n_outcome(double margin, double alpha) {
   return least_n_binomial(margin, alpha / 2);
 }
 
-std::vector<LeastN> least_n(const Clause& clause, const Contract& contract) {
+std::vector<LeastN> least_n(const Clause& clause, const Contract& contract, const Runs& runs) {
   std::vector<LeastN> needs;
   for (std::size_t i = 0; i < kStageCount; ++i) {
     const auto stage = static_cast<Stage>(i);
-    if ((clause.stages & stage_bit(stage)) != 0) needs.push_back(needs_in(stage, clause, contract));
+    if ((clause.stages & stage_bit(stage)) != 0) needs.push_back(needs_in(stage, clause, contract, runs));
   }
   return needs;
 }

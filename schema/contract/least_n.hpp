@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schema/contract/contract.hpp"
+#include "schema/contract/spending.hpp"
 
 namespace driftgate::schema {
 
@@ -25,12 +26,6 @@ namespace driftgate::schema {
 /// by betting.
 [[nodiscard]] bool discovery_searches(const Clause& clause);
 
-/// The level that the k-th run of a fixed-data stage spends for one (checkpoint, kernel, contract):
-/// 6α/(π²k²), k ≥ 1.
-[[nodiscard]] double spent_alpha_fixed(double alpha, std::uint32_t k);
-/// The level that the k-th attempt of a streaming stage spends: α·2^{−k}, k ≥ 1.
-[[nodiscard]] double spent_alpha_streaming(double alpha, std::uint32_t k);
-
 /// The least number of units with which betting with cap 0.99 proves a mean in [0, 1] to be at most `tau` at
 /// level alpha, if every value is 0: ⌈ln(1/α)/ln(1 + 0.99·τ/(1 − τ))⌉. std::nullopt for τ ≤ 0, and 1 for τ ≥
 /// 1.
@@ -48,7 +43,7 @@ namespace driftgate::schema {
 [[nodiscard]] std::optional<std::uint64_t> least_n_outcome(double margin, double alpha);
 
 /// How much data a clause needs in a stage before it can pass, in the best case (no event and no spread), at
-/// the level that the first run spends.
+/// the level `alpha`, which the run spends.
 struct LeastN {
   Stage stage{};
   std::optional<std::uint64_t> n;  ///< absent: no amount of data is enough
@@ -57,8 +52,9 @@ struct LeastN {
   std::string why;       ///< the method in a few words, or why no amount of data is enough
   bool counted = false;  ///< an observability signal, which is compared with its limit and not tested
 };
-/// One entry for each stage that decides the clause.
-[[nodiscard]] std::vector<LeastN> least_n(const Clause& clause, const Contract& contract);
+/// One entry for each stage that decides the clause, at the levels that these runs spend.
+[[nodiscard]] std::vector<LeastN> least_n(const Clause& clause, const Contract& contract,
+                                          const Runs& runs = Runs());
 
 /// The number of sequences below which the clause is not decided on a slice: its own `min_sequences`, else
 /// that of `slices`.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schema/contract/spending.hpp"
 #include "stages/canary/canary_impl.hpp"
 #include "stages/canary/traffic_rules.hpp"
 #include "stages/clauses/selection.hpp"
-#include "stages/statistics/multiple.hpp"
 #include "stages/statistics/random.hpp"
 
 namespace driftgate::stages {
@@ -55,8 +55,9 @@ schema::Result<CanaryState> CanaryState::make(const schema::Contract& contract,
   std::ranges::sort(impl->prompt_bounds);
   impl->strata =
       std::min(LatencyStream::kMaxStrata, static_cast<std::uint32_t>(impl->prompt_bounds.size()) + 1);
-  impl->levels = {streaming_alpha(contract.confidence.alpha_harm, settings.attempt),
-                  streaming_alpha(contract.confidence.alpha_advance, settings.attempt),
+  constexpr auto kCanary = schema::Stage::canary;
+  impl->levels = {schema::spent_alpha(kCanary, contract.confidence.alpha_harm, settings.attempt),
+                  schema::spent_alpha(kCanary, contract.confidence.alpha_advance, settings.attempt),
                   scopes.whole_parts,
                   scopes.slice_tests,
                   impl->plan.min_keys,
@@ -148,6 +149,10 @@ void CanaryState::observe(const CanaryObservation& observation) {
 
 CanaryDecision CanaryState::decide(const CanaryContext& context) {
   return impl_->decide(context);
+}
+
+std::uint32_t CanaryState::run() const {
+  return impl_->settings.attempt;
 }
 
 std::uint32_t CanaryState::share_of_step(std::uint32_t step) const {

@@ -170,6 +170,9 @@ class CanaryState {
   /// left out.
   [[nodiscard]] Promoted promoted() const;
 
+  /// Which run's levels it tests at: CanarySettings::attempt.
+  [[nodiscard]] std::uint32_t run() const;
+
   /// The share of a step (of the last one for the bake) in basis points, reduced where the holdback demands
   /// it.
   [[nodiscard]] std::uint32_t share_of_step(std::uint32_t step) const;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "schema/contract/least_n.hpp"
+#include "schema/contract/spending.hpp"
 #include "schema/verdict_rule.hpp"
 #include "stages/report/report_begin.hpp"
 #include "stages/statistics/multiple.hpp"
@@ -15,7 +16,7 @@ namespace driftgate::stages {
 StageReport begin_report(schema::Stage stage, const schema::Contract& contract, const StageInputs& inputs) {
   StageReport report;
   report.stage = stage;
-  report.alpha = inputs.alpha.value_or(fixed_data_alpha(contract.confidence.alpha, inputs.attempt));
+  report.alpha = inputs.alpha.value_or(schema::spent_alpha(stage, contract.confidence.alpha, inputs.attempt));
   report.seed = inputs.seed;
   report.code_version = inputs.code_version;
   return report;

@@ -1,9 +1,7 @@
 #include "stages/statistics/multiple.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <numbers>
 #include <numeric>
 
 namespace driftgate::stages {
@@ -46,15 +44,6 @@ std::vector<bool> e_bh(std::span<const double> e_values, double alpha) {
   rejected.reserve(e_values.size());
   for (const double e : e_values) rejected.push_back(e >= line);
   return rejected;
-}
-
-double fixed_data_alpha(double alpha, std::uint32_t k) {
-  const double attempt = std::max(1U, k);
-  return 6 * alpha / (std::numbers::pi * std::numbers::pi * attempt * attempt);
-}
-
-double streaming_alpha(double alpha, std::uint32_t k) {
-  return std::ldexp(alpha, -static_cast<int>(std::clamp(k, 1U, 1000U)));
 }
 
 }  // namespace driftgate::stages

@@ -22,9 +22,4 @@ namespace driftgate::stages {
 /// Which hypotheses e-BH rejects: those whose e-value reaches `e_bh_threshold`.
 [[nodiscard]] std::vector<bool> e_bh(std::span<const double> e_values, double alpha);
 
-/// The level that the k-th run of a fixed-data stage spends: α_k = 6α/(π²k²), k = 1, 2, …, which sums to α.
-[[nodiscard]] double fixed_data_alpha(double alpha, std::uint32_t k);
-/// The level that the k-th attempt of a streaming stage spends: α·2^{−k}, k = 1, 2, …, which sums to α.
-[[nodiscard]] double streaming_alpha(double alpha, std::uint32_t k);
-
 }  // namespace driftgate::stages

@@ -198,6 +198,43 @@ def a_slice_that_the_mean_hides_is_caught_and_named(world):
                 world.reach(promotion, "aborted")
 
 
+def a_plan_has_the_alpha_of_the_run_and_captures_of_another_kernel_spend_nothing(world):
+    world.install_incumbent()
+    world.start_engine("bf16", "bf16")
+    world.register_engine("bf16", "bf16")
+    digests = json.loads(cli("capture", "digest", "--checkpoint", MODEL_DIR, "--corpus", NUMERIC, "--json"))
+    check(digests["checkpoint.digest"] == world.api("GET", "/v1/engines/bf16", expect=200)["checkpoint"],
+          f"the digest is not that of the registered engine: {digests}")
+    contract = world.contract("bf16")
+    body = lambda captures: {"model": "tinylm", "engine": "bf16", "contract": contract, "captures": captures}
+
+    def planned():
+        plan = world.api("POST", "/v1/promotions?dry_run=true", body(world.captures("bf16")), who="promoter", expect=200)
+        stage = plan["stages"][0]
+        return stage["run"], max(need["alpha"] for clause in stage["clauses"] for need in clause["needs"])
+
+    first = planned()
+    check(first[0] == 1, f"the first run is {first[0]}")
+    wrong = world.captures("bf16")
+    wrong["numeric"]["inf"] = capture(world, "other", "int8-static", NUMERIC, like=NUMERIC_TRAIN)
+    for query in ("?dry_run=true", ""):
+        answer = world.api("POST", "/v1/promotions" + query, body(wrong), who="promoter", expect=422)
+        check(answer["code"] == "not_comparable" and "states the kernel 'tinylm-int8-static'" in json.dumps(answer),
+              f"a capture of another kernel{query}: {answer}")
+    wrong["numeric"]["inf"] = {"adapter": "tinylm-int8-static"}  # what it will make is not known yet
+    done = world.reach(world.promote("bf16", "bf16", captures=wrong), "errored")
+    check("states the kernel 'tinylm-int8-static'" in done["reason"], f"the reason hides it: {done['reason']}")
+    check(planned() == first, f"an attempt without a verdict has spent: {planned()} after {first}")
+    promotion = world.promote("bf16", "bf16")
+    world.reach(promotion, "running", "shadow-runtime")
+    spent = world.report(promotion, "offline-numeric")["alpha"]
+    check(abs(spent - first[1]) < 1e-12, f"planned at {first[1]}, spent {spent}")
+    world.api("POST", f"/v1/promotions/{promotion}/abort", {"reason": "seen enough"}, who="operator", expect=200)
+    world.reach(promotion, "aborted")
+    second = planned()
+    check(second[0] == 2 and abs(second[1] - first[1] / 4) < 1e-12, f"the second run: {second}, the first {first}")
+
+
 def a_promotion_is_explained_and_decided_again_under_another_contract(world):
     world.install_incumbent()
     world.start_engine("int8-static", "int8-static")
@@ -309,6 +346,7 @@ TESTS = [
     every_fault_is_caught_by_the_demo_contract_and_good_kernels_pass,
     drift_stands_beside_its_noise_floors,
     a_slice_that_the_mean_hides_is_caught_and_named,
+    a_plan_has_the_alpha_of_the_run_and_captures_of_another_kernel_spend_nothing,
     a_promotion_is_explained_and_decided_again_under_another_contract,
     greedy_tokens_at_two_batch_sizes_are_compared_in_shadow,
     figures_of_greedy_answers_follow_from_the_pairs_in_the_evidence,

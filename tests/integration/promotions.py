@@ -296,11 +296,12 @@ def a_capture_with_nan_is_rejected_by_position(world):
     check("nonfinite" in done["reason"] or "finite" in done["reason"], f"the reason hides it: {done['reason']}")
 
 
-def a_hostile_capture_ends_in_an_error_that_names_the_rule(world):
+def a_hostile_capture_is_refused_with_the_rule_that_it_breaks(world):
     world.install_incumbent()
     world.start_engine("bf16", "bf16")
     world.register_engine("bf16", "bf16")
     train = f"{DATA}/captures/numeric_train.safetensors"
+    contract = world.contract("bf16")
     raw = open(train, "rb").read()
     hostile = {
         "cut": raw[: len(raw) // 2],
@@ -313,8 +314,12 @@ def a_hostile_capture_ends_in_an_error_that_names_the_rule(world):
         open(path, "wb").write(content)
         captures = world.captures("bf16")
         captures["numeric"]["inf"] = path
-        done = world.reach(world.promote("bf16", "bf16", captures=captures), "errored")
-        check(f"{name}.safetensors" in done["reason"], f"{name}: the reason does not say which file: {done['reason']}")
+        body = {"model": "tinylm", "engine": "bf16", "contract": contract, "captures": captures}
+        for query in ("?dry_run=true", ""):
+            answer = world.api("POST", "/v1/promotions" + query, body, who="promoter", expect=422)
+            check(answer["code"] == "invalid_capture", f"{name}{query}: {answer}")
+            check(f"{name}.safetensors" in json.dumps(answer), f"{name}{query}: the answer does not say which file: {answer}")
+    check(not world.api("GET", "/v1/promotions", expect=200)["items"], "a promotion began")
 
 
 def requests_without_a_token_change_nothing(world):
@@ -363,7 +368,7 @@ TESTS = [
     an_engine_that_answers_garbage_is_refused_at_registration,
     an_engine_that_answers_garbage_later_is_stopped_in_shadow,
     a_capture_with_nan_is_rejected_by_position,
-    a_hostile_capture_ends_in_an_error_that_names_the_rule,
+    a_hostile_capture_is_refused_with_the_rule_that_it_breaks,
     requests_without_a_token_change_nothing,
     every_kind_of_contract_error_is_refused_by_name,
 ]

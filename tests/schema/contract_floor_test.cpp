@@ -72,7 +72,7 @@ TEST_CASE("a clause with a floor needs what half of its level needs") {
       clause_of("max: 0.75", "max: 0.75, floor_multiple: 4, floor_cap: 2", "numerical.span");
   const auto needs = least_n(clause, *report.contract);
   REQUIRE(needs.size() == 1);
-  const double alpha = spent_alpha_fixed(report.contract->confidence.alpha, 1) / 2;
+  const double alpha = spent_alpha(Stage::offline_numeric, report.contract->confidence.alpha, 1) / 2;
   CHECK(needs[0].alpha == alpha);
   CHECK(needs[0].n == least_n_betting(1 - 0.99, alpha));
 }
@@ -94,7 +94,8 @@ TEST_CASE("the batch variant rate is limited from above where captures or traffi
   const auto needs = least_n(*found, *report.contract);
   REQUIRE(needs.size() == 1);
   CHECK(needs[0].unit == "prompts");
-  CHECK(needs[0].n == least_n_binomial(0.05, spent_alpha_fixed(report.contract->confidence.alpha, 1)));
+  CHECK(needs[0].n ==
+        least_n_binomial(0.05, spent_alpha(Stage::shadow_runtime, report.contract->confidence.alpha, 1)));
 }
 
 TEST_CASE(
@@ -138,7 +139,7 @@ TEST_CASE("a clause on greedy answers needs as many pairs as its exact test, wit
     CHECK(all[0].unit == "pairs");
     return all[0];
   };
-  const double alpha = spent_alpha_fixed(0.05, 1);
+  const double alpha = spent_alpha(Stage::offline_numeric, 0.05, 1);
   CHECK(needs("metric: divergence_rate, max: 0.1").n == least_n_binomial(0.1, alpha));
   CHECK(needs("metric: divergence_rate, max: 0.1, floor_multiple: 2, floor_cap: 0.3").n ==
         least_n_binomial(0.1, alpha / 2));

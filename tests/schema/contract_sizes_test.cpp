@@ -40,8 +40,10 @@ std::string tail(const std::string& max, const std::string& more) {
 TEST_CASE("a critical slice that would be tested and could not pass is told with the number that it takes") {
   const std::string clauses = kClipped + "\n  - " + tail("0.25", ", slices: [critical]");
   const ContractReport few = with(clauses, "100");
-  CHECK(says(few, "statistical.tv-tail needs at least 116 sequences of a critical slice, and min_sequences is "
-                  "100: a slice between the two is tested and cannot pass; write min_sequences: 116"));
+  CHECK(says(few,
+             "statistical.tv-tail needs at least 116 sequences of a critical slice in a first run, and "
+             "min_sequences is "
+             "100: a slice between the two is tested and cannot pass; write min_sequences: 116"));
   CHECK_FALSE(says(few, "statistical.tv needs"));
   CHECK_FALSE(says(with(clauses, "116"), "cannot pass;"));
   CHECK_FALSE(says(with(kClipped + "\n  - " + tail("0.25", ", slices: [critical], min_sequences: 116"), "100"),

@@ -32,13 +32,13 @@ TEST_CASE("a limit of zero can never be proven and a limit of everything needs o
 TEST_CASE("what all runs spend together stays within alpha") {
   double fixed = 0, streaming = 0;
   for (std::uint32_t k = 1; k <= 1000; ++k) {
-    fixed += spent_alpha_fixed(0.05, k);
-    streaming += spent_alpha_streaming(0.05, k);
+    fixed += spent_alpha(Stage::statistical_slice, 0.05, k);
+    streaming += spent_alpha(Stage::canary, 0.05, k);
   }
   CHECK(fixed < 0.05);
   CHECK(fixed > 0.0499);  // the rest of the series, 6α/π² · Σ_{k>1000} 1/k² ≈ 3e-5
   CHECK(streaming <= 0.05);
-  CHECK(spent_alpha_streaming(0.05, 1) == 0.025);
+  CHECK(spent_alpha(Stage::canary, 0.05, 1) == 0.025);
 }
 
 TEST_CASE("a metric that counts events needs the sample of no event, however large") {
@@ -47,7 +47,7 @@ TEST_CASE("a metric that counts events needs the sample of no event, however lar
   clause.stages = stage_bit(Stage::offline_numeric);
   clause.subject = MetricSubject{Metric::topk_overlap, Aggregate::mean};
   clause.limits.min = 0.999;
-  const double alpha = spent_alpha_fixed(contract.confidence.alpha, 1);
+  const double alpha = spent_alpha(Stage::offline_numeric, contract.confidence.alpha, 1);
   const auto overlap = least_n(clause, contract);
   REQUIRE(overlap.size() == 1);
   CHECK(overlap[0].n == least_n_betting(1 - 0.999, alpha));
@@ -64,9 +64,10 @@ TEST_CASE("an exact mean needs what its limit leaves of the range, a clip leaves
   clause.subject = MetricSubject{Metric::tv, Aggregate::sequence_mean};
   clause.limits.max = 0.02;
   const auto needs = [&] { return least_n(clause, contract).at(0); };
-  CHECK(needs().alpha == spent_alpha_fixed(0.05, 1));
+  CHECK(needs().alpha == spent_alpha(Stage::offline_numeric, 0.05, 1));
   CHECK(needs().n == 175);
-  contract.confidence.alpha = 0.05 / spent_alpha_fixed(1, 1);  // so that 0.05 itself is spent
+  contract.confidence.alpha =
+      0.05 / spent_alpha(Stage::offline_numeric, 1, 1);        // so that 0.05 itself is spent
   CHECK(needs().n == 150);                                     // no exact method has less, whatever the drift
   contract.confidence.alpha = 0.05;
   clause.clip = 0.25;
@@ -106,7 +107,8 @@ TEST_CASE("a mean without a largest value is exact with a clip alone, and approx
   clause.subject = MetricSubject{Metric::tv, Aggregate::sequence_mean};
   CHECK(needs() == 50);
   clause.limits.max = 0.2;
-  CHECK(needs() == least_n_betting(0.2, spent_alpha_fixed(0.05, 1)));  // fewer than 50 are bet on
+  CHECK(needs() ==
+        least_n_betting(0.2, spent_alpha(Stage::offline_numeric, 0.05, 1)));  // fewer than 50 are bet on
 }
 
 TEST_CASE("a clause's own least size of slices stands before that of the contract") {
@@ -124,7 +126,7 @@ TEST_CASE("a difference of failure rates needs the sample in which no pair diffe
   clause.stages = stage_bit(Stage::shadow_runtime);
   clause.subject = MetricSubject{Metric::error_rate, {}};
   clause.limits.max_delta = 0.01;
-  const double alpha = spent_alpha_fixed(contract.confidence.alpha, 1);
+  const double alpha = spent_alpha(Stage::offline_numeric, contract.confidence.alpha, 1);
   CHECK(requirement_of(clause) == Requirement::proof);
   CHECK(least_n(clause, contract).at(0).n == least_n_outcome(0.01, alpha));
   clause.limits.max_delta = 0;

@@ -30,9 +30,11 @@ TEST_CASE(
   const auto first = shadow_needs(contract, 1);
   REQUIRE(first.size() == 1);
   CHECK(first[0].where.empty());
-  CHECK(first[0].pairs == *schema::least_n_binomial(0.01, schema::spent_alpha_fixed(kAlpha, 1)));
+  CHECK(first[0].pairs ==
+        *schema::least_n_binomial(0.01, schema::spent_alpha(Stage::shadow_runtime, kAlpha, 1)));
   const auto third = shadow_needs(contract, 3);
-  CHECK(third[0].pairs == *schema::least_n_binomial(0.01, schema::spent_alpha_fixed(kAlpha, 3)));
+  CHECK(third[0].pairs ==
+        *schema::least_n_binomial(0.01, schema::spent_alpha(Stage::shadow_runtime, kAlpha, 3)));
   CHECK(third[0].pairs > first[0].pairs);
 }
 
@@ -42,7 +44,7 @@ TEST_CASE("a clause on critical slices needs its pairs on each of them") {
   contract.clauses = {errors(0.1), errors(0.02, {schema::SliceRole::critical})};
   const auto needs = shadow_needs(contract, 1);
   REQUIRE(needs.size() == 3);
-  const double alpha = schema::spent_alpha_fixed(kAlpha, 1);
+  const double alpha = schema::spent_alpha(Stage::shadow_runtime, kAlpha, 1);
   CHECK(needs[0].pairs == *schema::least_n_binomial(0.1, alpha));
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
     CHECK(needs[i].where == contract.slices.critical[i - 1]);

@@ -25,6 +25,7 @@ namespace {
 using schema::Result;
 
 constexpr std::uint64_t kPowerSeed = 1;
+constexpr std::uint32_t kMostRuns = 1'000;  ///< that --run takes
 
 nlohmann::json faults_json(const std::vector<schema::Fault>& faults) {
   auto out = nlohmann::json::array();
@@ -111,8 +112,8 @@ std::string lacking_text(const std::string& engine, const Lacking& lacking) {
 
 void print_explanation(const ExplainArgs& args, const schema::Contract& contract,
                        const std::optional<Lacking>& lacking) {
-  const schema::Explanation explanation = schema::explain(contract);
-  const auto powers = stages::power_at_half(contract, kPowerSeed);
+  const schema::Explanation explanation = schema::explain(contract, args.run);
+  const auto powers = stages::power_at_half(contract, kPowerSeed, schema::Runs(args.run));
   if (!args.json) {
     fmt::print("{}{}{}", schema::to_text(explanation),
                stages::power_text(powers, contract, args.requests_per_second),
@@ -132,6 +133,9 @@ void print_explanation(const ExplainArgs& args, const schema::Contract& contract
 void add_explain_options(CLI::App& sub, ExplainArgs& into) {
   sub.add_option("--rate", into.requests_per_second,
                  "Requests per second, to estimate how long each stage of traffic takes");
+  sub.add_option("--run", into.run, "Sizes of the K-th run of one checkpoint and kernel, on new data (1)")
+      ->type_name("K")
+      ->check(CLI::Range(1U, kMostRuns));
   auto* engine = sub.add_option("--engine", into.engine,
                                 "Registered engine, to see which clauses it is not able to have decided");
   sub.add_option("--incumbent", into.incumbent, "Registered engine that it would replace")->needs(engine);

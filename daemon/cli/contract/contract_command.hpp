@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace driftgate::cli {
 struct ExplainArgs {
   std::string file;
   double requests_per_second = 0;  ///< 0: not stated
+  std::uint32_t run = 1;           ///< k: sizes at the level that the k-th run spends
   bool json = false;
   std::string engine;     ///< registered engine that would be the candidate; "": none
   std::string incumbent;  ///< registered engine that it would replace; "": one with every ability

@@ -38,6 +38,16 @@ std::string schedule_text(const json& plan) {
                      seconds_of(plan, "bake_ms"));
 }
 
+/// Which run the stage's sizes are of.
+std::string run_text(const json& stage) {
+  const auto run = base::integer_at(stage, "run");
+  if (run <= 1) return {};
+  const bool captures = !member_of(stage, "plan").is_object();
+  return fmt::format(
+      "  run {} of this checkpoint and kernel under this contract{}\n", run,
+      captures ? "; captures that an earlier run measured get its verdicts and spend nothing" : "");
+}
+
 std::string clause_text(const json& clause) {
   std::string text = fmt::format("  {}{}\n", text_of(clause, "clause"),
                                  text_of(clause, "severity") == "soft" ? " (soft, does not block)" : "");
@@ -97,7 +107,7 @@ std::string plan_text(const json& plan) {
   text += start_text(plan);
   text += recipe_text(member_of(plan, "request"));
   for (const json& stage : member_of(plan, "stages")) {
-    text += "\n" + text_of(stage, "stage") + "\n" + schedule_text(member_of(stage, "plan"));
+    text += "\n" + text_of(stage, "stage") + "\n" + run_text(stage) + schedule_text(member_of(stage, "plan"));
     const json clauses = member_of(stage, "clauses");
     for (const json& clause : clauses) text += clause_text(clause);
     if (clauses.empty()) text += "  nothing is demanded here\n";

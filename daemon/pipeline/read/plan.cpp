@@ -1,11 +1,13 @@
 #include "daemon/pipeline/read/plan.hpp"
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/read/plan_data.hpp"
 #include "daemon/pipeline/requests/ability_gaps.hpp"
 #include "daemon/pipeline/requests/rescoring_engines.hpp"
 #include "daemon/store/look_up.hpp"
+#include "daemon/store/promotions/spending.hpp"
 #include "schema/contract/least_n.hpp"
 #include "schema/json.hpp"
 
@@ -16,13 +18,15 @@ using nlohmann::json;
 using schema::Stage;
 
 constexpr std::uint64_t kPowerSeed = 1;
+constexpr std::array kStages{Stage::offline_numeric, Stage::statistical_slice, Stage::shadow_runtime,
+                             Stage::canary};
 
-json clauses_json(const schema::Contract& contract, Stage stage) {
+json clauses_json(const schema::Contract& contract, Stage stage, const schema::Runs& runs) {
   json list = json::array();
   for (const auto& clause : contract.clauses) {
     if ((clause.stages & schema::stage_bit(stage)) == 0) continue;
     json needs = json::array();
-    for (const auto& need : schema::least_n(clause, contract)) {
+    for (const auto& need : schema::least_n(clause, contract, runs)) {
       if (need.stage != stage) continue;
       needs.push_back({{"n", need.n ? json(*need.n) : json(nullptr)},
                        {"unit", need.unit},
@@ -72,9 +76,21 @@ schema::Result<Queue> queue_of(store::Reader& reader, const std::string& model) 
   return queue;
 }
 
-json unfit_json(const CheckedRequest& checked, const Settings& settings) {
+/// Which run each stage's would be, on new data.
+schema::Result<schema::Runs> runs_of(store::Reader& reader, const CheckedRequest& checked) {
+  schema::Runs runs;
+  for (const auto stage : kStages) {
+    const auto key = TRY(store::spending_key(reader, checked.engine.checkpoint, checked.engine.kernel,
+                                             checked.row.contract, schema::to_string(stage)));
+    const auto k = TRY(store::next_run(reader, key));
+    runs.set(stage, k);
+  }
+  return runs;
+}
+
+json unfit_json(const CheckedRequest& checked, const Settings& settings, const schema::Runs& runs) {
   json unfit = json::array();
-  for (const auto& fit : unfit_data(*checked.contract, checked.request, settings.roots, kPowerSeed)) {
+  for (const auto& fit : unfit_data(*checked.contract, checked.request, settings.roots, kPowerSeed, runs)) {
     unfit.push_back({{"stage", schema::to_string(fit.stage)},
                      {"clause", fit.clause},
                      {"slice", fit.slice},
@@ -104,11 +120,12 @@ schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checke
   const auto& row = checked.row;
   auto queue = TRY(look_up(store, queue_of, row.model));
   auto rescoring = TRY(look_up(store, rescoring_json, checked));
+  const auto runs = TRY(look_up(store, runs_of, checked));
   json stages = json::array();
-  for (const auto stage :
-       {Stage::offline_numeric, Stage::statistical_slice, Stage::shadow_runtime, Stage::canary}) {
+  for (const auto stage : kStages) {
     stages.push_back({{"stage", schema::to_string(stage)},
-                      {"clauses", clauses_json(*checked.contract, stage)},
+                      {"run", runs.of(stage)},
+                      {"clauses", clauses_json(*checked.contract, stage, runs)},
                       {"plan", stage_plan(*checked.contract, stage)}});
   }
   const json value{{"model", row.model},
@@ -119,7 +136,7 @@ schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checke
                    {"locks", {{"model", row.model}, {"held_by", queue.holder}}},
                    {"supersedes", queue.superseded},
                    {"stages", std::move(stages)},
-                   {"unfit", unfit_json(checked, settings)},
+                   {"unfit", unfit_json(checked, settings, runs)},
                    {"undecidable", gaps_json(checked.gaps)},
                    {"rescoring", std::move(rescoring)},
                    {"request", json::parse(row.request)}};

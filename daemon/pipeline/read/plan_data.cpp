@@ -51,10 +51,10 @@ std::string sentence(const DataFit& fit, const std::string& unit) {
 
 /// What a clause lacks in the corpus of a stage, for each slice where it does. `at_half` as in DataFit.
 void check_clause(const schema::Contract& contract, const schema::Clause& clause, Stage stage,
-                  const gpu::Corpus& corpus, std::optional<std::uint64_t> at_half,
+                  const schema::Runs& runs, const gpu::Corpus& corpus, std::optional<std::uint64_t> at_half,
                   std::vector<DataFit>& out) {
   const bool outcomes = std::holds_alternative<schema::OutcomeSubject>(clause.subject);
-  for (const schema::LeastN& need : schema::least_n(clause, contract)) {
+  for (const schema::LeastN& need : schema::least_n(clause, contract, runs)) {
     if (need.stage != stage || need.counted || !need.n) continue;
     for (const auto& where : slices_of(contract, clause, stage)) {
       DataFit fit{clause.address(),
@@ -76,9 +76,10 @@ void check_clause(const schema::Contract& contract, const schema::Clause& clause
 }  // namespace
 
 std::vector<DataFit> unfit_data(const schema::Contract& contract, const PromotionRequest& request,
-                                const std::vector<std::string>& roots, std::uint64_t seed) {
+                                const std::vector<std::string>& roots, std::uint64_t seed,
+                                const schema::Runs& runs) {
   std::vector<DataFit> unfit;
-  const auto powers = stages::power_at_half(contract, seed);
+  const auto powers = stages::power_at_half(contract, seed, runs);
   const auto look = [&](Stage stage, const std::optional<StageCaptures>& captures) {
     if (!captures || captures->corpus.empty()) return;
     auto path = jobs::resolve_below(captures->corpus, roots);
@@ -91,7 +92,8 @@ std::vector<DataFit> unfit_data(const schema::Contract& contract, const Promotio
       if ((clause.stages & schema::stage_bit(stage)) == 0) continue;
       const auto power = std::ranges::find_if(
           powers, [&](const auto& item) { return item.clause == clause.address() && item.stage == stage; });
-      check_clause(contract, clause, stage, *corpus, power == powers.end() ? std::nullopt : power->n, unfit);
+      check_clause(contract, clause, stage, runs, *corpus, power == powers.end() ? std::nullopt : power->n,
+                   unfit);
     }
   };
   look(Stage::offline_numeric, request.numeric);

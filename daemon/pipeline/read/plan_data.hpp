@@ -5,6 +5,7 @@
 
 #include "daemon/pipeline/requests/request.hpp"
 #include "schema/contract/contract.hpp"
+#include "schema/contract/spending.hpp"
 
 namespace driftgate::pipeline {
 
@@ -20,9 +21,10 @@ struct DataFit {
 
 /// Clauses of the two fixed-data stages that the corpora of `request` cannot decide, or would not usually
 /// decide with the truth at half the limit: they end as inconclusive. A corpus that cannot be read is one
-/// sentence of its own. Corpora are counted, captures are not opened.
+/// sentence of its own. Sizes are those of these runs. Corpora are counted, captures are not opened.
 [[nodiscard]] std::vector<DataFit> unfit_data(const schema::Contract& contract,
                                               const PromotionRequest& request,
-                                              const std::vector<std::string>& roots, std::uint64_t seed);
+                                              const std::vector<std::string>& roots, std::uint64_t seed,
+                                              const schema::Runs& runs);
 
 }  // namespace driftgate::pipeline

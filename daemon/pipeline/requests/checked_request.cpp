@@ -10,6 +10,7 @@
 #include "daemon/pipeline/requests/ability_gaps.hpp"
 #include "daemon/pipeline/requests/data_plane.hpp"
 #include "daemon/pipeline/requests/fallback.hpp"
+#include "daemon/pipeline/requests/wrong_captures.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/versions.hpp"
 #include "schema/contract/stored_contract.hpp"
@@ -44,8 +45,9 @@ void check_floors(const StageCaptures& captures, const Settings& settings, const
 }
 
 void check_captures(const std::optional<StageCaptures>& captures, const Settings& settings,
-                    const schema::Contract& contract, schema::Stage stage, const std::string& name,
-                    Faults& faults) {
+                    const CheckedRequest& checked, schema::Stage stage, Faults& faults) {
+  const auto& contract = *checked.contract;
+  const std::string name = stage == schema::Stage::offline_numeric ? "numeric" : "slice";
   const auto where = "/captures/" + name;
   if (!captures) {
     if (!demands(contract, stage)) return;
@@ -62,6 +64,8 @@ void check_captures(const std::optional<StageCaptures>& captures, const Settings
   check_floors(*captures, settings, contract, stage, where + "/floor", faults);
   if (!captures->corpus.empty())
     faults.note(check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus"));
+  for (auto& wrong : wrong_captures(*captures, settings, contract, checked.engine.checkpoint, where))
+    faults.all.push_back(std::move(wrong));
 }
 
 schema::Result<store::EngineRow> candidate_engine(store::Reader& reader, const PromotionRequest& request) {
@@ -177,8 +181,8 @@ schema::Result<Judged> judge(store::Store& store, const Settings& settings,
   faults.note(snapshot.other);
   faults.note(check_contract(contract, snapshot.checked.engine, data_plane));
   faults.note(snapshot.reachable);
-  check_captures(request.numeric, settings, contract, schema::Stage::offline_numeric, "numeric", faults);
-  check_captures(request.slice, settings, contract, schema::Stage::statistical_slice, "slice", faults);
+  check_captures(request.numeric, settings, snapshot.checked, schema::Stage::offline_numeric, faults);
+  check_captures(request.slice, settings, snapshot.checked, schema::Stage::statistical_slice, faults);
   faults.note(snapshot.free);
   faults.note(snapshot.unblocked);
   faults.note(snapshot.fallback);

@@ -38,6 +38,9 @@ schema::Result<bool> may_pass(const TrialParts& parts, const PromotionRequest& r
       const auto model = TRY(look_up(parts.store, store::find_model, request.model));
       return model.has_value();
     }
+    case ErrorCode::invalid_capture:
+    case ErrorCode::not_comparable:
+      return true;
     case ErrorCode::not_found:
       return error.where.starts_with("/captures/") && knows_adapters(parts, request.numeric) &&
              knows_adapters(parts, request.slice);

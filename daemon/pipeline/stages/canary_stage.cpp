@@ -39,7 +39,17 @@ schema::Result<void> spend(Context& context, Live& live) {
   return {};
 }
 
-/// Loads the tests' memory, or makes it when the stage begins.
+/// Tests that have seen nothing, at the levels of the k-th run.
+schema::Result<stages::CanaryState> new_tests(Context& context, const Live& live, std::uint32_t k) {
+  stages::CanarySettings settings;
+  settings.attempt = k;
+  settings.seed = live.row.seed;
+  settings.incumbent = context.model_of(live)->incumbent.seen();
+  return stages::CanaryState::create(*live.contract, settings);
+}
+
+/// Loads the tests' memory, or makes it when the stage begins: for the run that would be the next one, whose
+/// α is not spent before the first window.
 schema::Result<void> open_tests(Context& context, Live& live) {
   if (live.canary) return {};
   auto stored = TRY(context.world.store.read([&](store::Reader& reader) {
@@ -50,13 +60,20 @@ schema::Result<void> open_tests(Context& context, Live& live) {
     live.canary.emplace(std::move(state));
     return {};
   }
-  TRY(spend(context, live));
   TRY(recall_incumbent(context, live));
-  stages::CanarySettings settings;
-  settings.attempt = live.progress.spent_k;
-  settings.seed = live.row.seed;
-  settings.incumbent = context.model_of(live)->incumbent.seen();
-  auto state = TRY(stages::CanaryState::create(*live.contract, settings));
+  const auto k = TRY(context.next_run(live));
+  auto state = TRY(new_tests(context, live, k));
+  live.canary.emplace(std::move(state));
+  return {};
+}
+
+/// Spends α before the tests look at anything. When another promotion of the same checkpoint, kernel and
+/// contract took the run that these were made for, they are made again for the one that is spent.
+schema::Result<void> spend_before_window(Context& context, Live& live) {
+  if (live.progress.spent_k == 0) TRY(spend(context, live));
+  if (live.canary->run() == live.progress.spent_k) return {};
+  auto state = TRY(new_tests(context, live, live.progress.spent_k));
+  if (live.progress.phase != "applying") state.begin_step(static_cast<std::uint32_t>(live.run.step));
   live.canary.emplace(std::move(state));
   return {};
 }
@@ -227,6 +244,7 @@ schema::Result<Change> canary_route_applied(Context& context, Live& live) {
 schema::Result<Change> canary_window(Context& context, Live& live, const route::Window& window,
                                      Change change) {
   TRY(open_tests(context, live));
+  TRY(spend_before_window(context, live));
   if (live.canary->begin_window(window.router_id, window.number)) {
     for (const auto& seen : window.observations) live.canary->observe(observation_of(seen));
   }

@@ -1,29 +1,13 @@
 #include "daemon/pipeline/stages/drift_tables.hpp"
 
-#include <fmt/format.h>
-
 #include "daemon/base/read_file.hpp"
+#include "daemon/jobs/capture_check.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {
 namespace {
 
 using schema::ErrorCode;
-
-/// What makes a table one of this promotion: the kernels that the contract names and the checkpoint.
-schema::Result<void> check_identity(const gpu::MeasurementTable& table, const std::string& train_kernel,
-                                    const std::string& inf_kernel, const std::string& checkpoint) {
-  const auto same = [](const std::string& found, const std::string& wanted,
-                       const char* what) -> schema::Result<void> {
-    if (found.empty() || found == wanted) return {};
-    return schema::fail(
-        ErrorCode::not_comparable,
-        fmt::format("the {} is '{}', this promotion needs '{}'; make captures with it", what, found, wanted));
-  };
-  TRY(same(table.train.kernel, train_kernel, "kernel of the train capture"));
-  TRY(same(table.inf.kernel, inf_kernel, "kernel of the inf capture"));
-  return same(table.inf.checkpoint_digest, checkpoint, "checkpoint of the captures");
-}
 
 schema::Result<LoadedTable> read_table(const TableFile& file, const std::string& train_kernel,
                                        const std::string& inf_kernel, const std::string& checkpoint) {
@@ -32,7 +16,9 @@ schema::Result<LoadedTable> read_table(const TableFile& file, const std::string&
     return schema::fail(ErrorCode::corrupt, "the measurement table does not match its digest", file.path);
   }
   auto table = TRY(gpu::deserialise(bytes));
-  TRY(check_identity(table, train_kernel, inf_kernel, checkpoint));
+  // The job has checked it before it measured, unless an earlier version of this program began it.
+  TRY(jobs::check_capture(table.train, {train_kernel, checkpoint}, "the train capture"));
+  TRY(jobs::check_capture(table.inf, {inf_kernel, checkpoint}, "the inf capture"));
   return LoadedTable{std::move(table), std::move(bytes), file.digest};
 }
 

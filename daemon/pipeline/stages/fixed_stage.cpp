@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <boost/algorithm/string/replace.hpp>
+#include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/rooted_path.hpp"
@@ -64,10 +66,8 @@ schema::Result<std::string> filled(const std::string& pattern, Marks marks) {
           pattern, option ? "an option of the program" : "a word with control characters"));
 }
 
-schema::Result<StageConclusion> evaluate(const TableFiles& files, const schema::Contract& contract,
-                                         const std::string& checkpoint, Stage stage,
-                                         stages::StageInputs inputs) {
-  auto tables = TRY(read_tables(files, contract, checkpoint));
+StageConclusion evaluate(const LoadedTables& tables, const schema::Contract& contract, Stage stage,
+                         stages::StageInputs inputs) {
   inputs.floors = tables.floors();
   const auto& table = tables.drift.table;
   StageConclusion conclusion;
@@ -75,11 +75,11 @@ schema::Result<StageConclusion> evaluate(const TableFiles& files, const schema::
                           ? stages::evaluate_offline_numeric(contract, table, inputs)
                           : stages::evaluate_statistical_slice(contract, table, inputs);
   conclusion.report_json = report_json(conclusion.report, &table, contract, inputs.floors);
-  conclusion.inputs_digest = files.drift.digest;
+  conclusion.inputs_digest = tables.drift.digest;
   conclusion.run = inputs.attempt;
-  conclusion.table = std::move(tables.drift.bytes);
-  for (auto* floor : {&tables.floor_train, &tables.floor_inf}) {
-    if (*floor) conclusion.floor_tables.push_back(std::move((*floor)->bytes));
+  conclusion.table = tables.drift.bytes;
+  for (const auto* floor : {&tables.floor_train, &tables.floor_inf}) {
+    if (*floor) conclusion.floor_tables.push_back((*floor)->bytes);
   }
   return conclusion;
 }
@@ -153,15 +153,18 @@ class FixedStage {
     if (!inf) return AttemptFailed{inf.error(), "the inf capture"};
     if (!*train || !*inf) return std::move(jobs_);  // a job's end comes back here
     const auto& settings = context_.world.settings;
-    jobs::DriftPayload payload{.train = **train,
-                               .inf = **inf,
-                               .corpus = captures->corpus,
-                               .contract = live_.contract->canonical_json,
-                               .roots = settings.roots,
-                               .threads = settings.job_threads,
-                               .worst_rows = kWorstRows,
-                               .device = settings.job_device,
-                               .shard = settings.job_shard};
+    jobs::DriftPayload payload{
+        .train = **train,
+        .inf = **inf,
+        .corpus = captures->corpus,
+        .contract = live_.contract->canonical_json,
+        .roots = settings.roots,
+        .threads = settings.job_threads,
+        .worst_rows = kWorstRows,
+        .device = settings.job_device,
+        .shard = settings.job_shard,
+        .captures_of = jobs::CapturesOf{live_.contract->train_kernel, live_.contract->inf_kernel,
+                                        live_.candidate.checkpoint}};
     auto floor_train =
         floor_pair(*captures, captures->floor_train, **train, stages::FloorSide::train, payload.floor_train);
     if (!floor_train) return AttemptFailed{floor_train.error(), kFloorTrain};
@@ -268,23 +271,33 @@ class FixedStage {
     return argv;
   }
 
-  /// Spends α for these inputs, then decides beside the loop. The same inputs again give the stored verdicts.
+  /// The same inputs again give the stored verdicts; others are checked, and decided on once α is spent.
   StageStep decide_on(const jobs::JobResult& drift, const std::string& folder) {
-    auto spent = context_.spend_alpha(live_, inputs_digest(drift));
+    const auto digest = inputs_digest(drift);
+    const auto key = context_.spending_key(live_);
+    if (!key) return Retry{key.error()};
+    const auto spent = look_up(context_.world.store, store::find_spent, *key, digest);
     if (!spent) return Retry{spent.error()};
-    if (spent->run != live_.run.key) {
-      if (auto earlier = reuse(*spent)) return std::move(*earlier);
+    if (*spent && (*spent)->run != live_.run.key) {
+      if (auto earlier = reuse(**spent)) return std::move(*earlier);
     }
-    const auto files = table_files(drift, folder);
-    const stages::StageInputs inputs{.attempt = static_cast<std::uint32_t>(spent->k),
-                                     .alpha = std::nullopt,
-                                     .seed = live_.row.seed,
-                                     .code_version = context_.world.settings.code_version};
-    return Change{.effects = {Evaluate{live_.run.key, "the measurement",
-                                       [files, inputs, stage = stage_, contract = live_.contract,
-                                        checkpoint = live_.candidate.checkpoint] {
-                                         return evaluate(files, *contract, checkpoint, stage, inputs);
-                                       }}}};
+    return Change{.effects = {Evaluate{live_.run.key, "the measurement", digest,
+                                       preparation(table_files(drift, folder))}}};
+  }
+
+  std::function<schema::Result<Tests>()> preparation(const TableFiles& files) const {
+    const stages::StageInputs inputs{
+        .alpha = std::nullopt, .seed = live_.row.seed, .code_version = context_.world.settings.code_version};
+    return [files, inputs, stage = stage_, contract = live_.contract,
+            checkpoint = live_.candidate.checkpoint]() -> schema::Result<Tests> {
+      auto read = TRY(read_tables(files, *contract, checkpoint));
+      return [tables = std::make_shared<const LoadedTables>(std::move(read)), inputs, stage,
+              contract](std::uint32_t k) {
+        auto of_run = inputs;
+        of_run.attempt = k;
+        return evaluate(*tables, *contract, stage, of_run);
+      };
+    };
   }
 
   std::optional<StageConclusion> reuse(const store::SpendingRow& spent) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/read_file.hpp"
@@ -10,8 +11,6 @@
 #include "daemon/pipeline/stages/report_json.hpp"
 #include "daemon/pipeline/stages/rescoring.hpp"
 #include "daemon/pipeline/stages/step.hpp"
-#include "daemon/store/look_up.hpp"
-#include "daemon/store/promotions/spending.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 
@@ -57,9 +56,15 @@ std::string with_inputs(const std::string& report, const stages::ShadowInputs& i
   return schema::canonical_json(value);
 }
 
-schema::Result<StageConclusion> evaluate(const schema::Contract& contract, stages::ShadowInputs inputs,
-                                         const jobs::JobResult& result, const std::string& folder) {
-  StageConclusion conclusion;
+/// What the rescore job left, read and checked.
+struct Rescored {
+  stages::ShadowInputs inputs;
+  std::string pairs, table;  ///< bytes
+  std::vector<std::string> notes;
+};
+
+schema::Result<Rescored> read_rescored(stages::ShadowInputs inputs, const jobs::JobResult& result,
+                                       const std::string& folder) {
   auto pairs = TRY(read_checked(result, folder, "pairs"));
   auto table = TRY(read_checked(result, folder, "table"));
   auto parsed = TRY(jobs::pairs_from_jsonl(pairs));
@@ -73,16 +78,23 @@ schema::Result<StageConclusion> evaluate(const schema::Contract& contract, stage
   inputs.logprobs_wanted = summary.value("wanted", std::uint64_t{0});
   inputs.can_rescore = summary.value("can_rescore", true);
   inputs.no_logprobs = summary.value("no_logprobs", "");
+  return Rescored{std::move(inputs), std::move(pairs), std::move(table),
+                  summary.value("notes", std::vector<std::string>{})};
+}
+
+StageConclusion evaluate(const schema::Contract& contract, const Rescored& rescored, std::uint32_t k) {
+  auto inputs = rescored.inputs;
+  inputs.stage.attempt = k;
+  StageConclusion conclusion;
   conclusion.report = stages::evaluate_shadow_runtime(contract, inputs);
-  for (const auto& note : summary.value("notes", std::vector<std::string>{}))
-    conclusion.report.notes.push_back(note);
-  conclusion.inputs_digest = schema::sha256_digest(pairs);
+  for (const auto& note : rescored.notes) conclusion.report.notes.push_back(note);
+  conclusion.inputs_digest = schema::sha256_digest(rescored.pairs);
   conclusion.report_json =
       with_inputs(report_json(conclusion.report, inputs.realised ? &*inputs.realised : nullptr, contract),
                   inputs, conclusion.inputs_digest);
-  conclusion.pairs = std::move(pairs);
-  conclusion.table = std::move(table);
-  conclusion.run = inputs.stage.attempt;
+  conclusion.pairs = rescored.pairs;
+  conclusion.table = rescored.table;
+  conclusion.run = k;
   return conclusion;
 }
 
@@ -116,11 +128,9 @@ Change stop_mirroring(const Facts& facts) {
 
 /// Whether each clause has as many pairs as it could pass with, at the α that will be spent.
 bool has_needed_pairs(Context& context, const Live& live) {
-  auto key = context.spending_key(live);
-  if (!key) return false;
-  const auto runs = look_up(context.world.store, store::runs_spent, *key);
-  if (!runs) return false;
-  const auto needs = stages::shadow_needs(*live.contract, static_cast<std::uint32_t>(*runs) + 1);
+  const auto k = context.next_run(live);
+  if (!k) return false;
+  const auto needs = stages::shadow_needs(*live.contract, *k);
   if (live.tally) return live.tally->enough(needs, live.progress.pairs);
   return ShadowTally(live.progress.shadow_keys).enough(needs, live.progress.pairs);
 }
@@ -138,22 +148,21 @@ StageStep at_planned_end(Context& context, const Live& live) {
 
 StageStep decide_on(Context& context, const Live& live, const jobs::JobResult& rescored,
                     const std::string& folder) {
-  auto spent = context.spend_alpha(live, schema::sha256_digest(live.run.key.text()));
-  if (!spent) return Retry{spent.error()};
   stages::ShadowInputs inputs;
-  inputs.stage = {.attempt = static_cast<std::uint32_t>(spent->k),
-                  .alpha = std::nullopt,
-                  .seed = live.row.seed,
-                  .code_version = context.world.settings.code_version};
+  inputs.stage = {
+      .alpha = std::nullopt, .seed = live.row.seed, .code_version = context.world.settings.code_version};
   const bool against_train = live.baseline.kernel == live.contract->train_kernel;
   inputs.reference = against_train ? stages::Reference::train : stages::Reference::incumbent;
   inputs.telemetry_age_ms = live.progress.telemetry_age_ms;
   inputs.mirror_skipped = live.progress.mirror_skipped;
-  return Change{
-      .effects = {Evaluate{live.run.key, "the shadow evaluation",
-                           [inputs, rescored, contract = live.contract, folder] {
-                             return evaluate(*contract, inputs, rescored, folder);
-                           }}}};
+  auto prepare = [inputs, rescored, contract = live.contract, folder]() -> schema::Result<Tests> {
+    auto read = TRY(read_rescored(inputs, rescored, folder));
+    return [data = std::make_shared<const Rescored>(std::move(read)), contract](std::uint32_t k) {
+      return evaluate(*contract, *data, k);
+    };
+  };
+  return Change{.effects = {Evaluate{live.run.key, "the shadow evaluation",
+                                     schema::sha256_digest(live.run.key.text()), std::move(prepare)}}};
 }
 
 /// Teacher forcing of the pairs on both engines, in a job.

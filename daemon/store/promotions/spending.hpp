@@ -33,10 +33,16 @@ struct Spent {
   bool reused = false;  ///< the same inputs were run before: `row.run` has the verdicts and nothing is spent
 };
 
+/// The key of a stage of a checkpoint and a kernel, by its name; `corrupt` when the kernel is not stored.
+Result<SpendingKey> spending_key(Reader& reader, std::string_view checkpoint, std::string_view kernel,
+                                 std::string_view contract, std::string_view stage);
+/// Which run the next one on new inputs is: k, from 1. What `spend` would give, and what plans are made with.
+Result<std::uint32_t> next_run(Reader& reader, const SpendingKey& key);
+/// The run that had these inputs.
+Result<std::optional<SpendingRow>> find_spent(Reader& reader, const SpendingKey& key,
+                                              std::string_view inputs_digest);
 /// The run of these inputs, or the next k.
 Result<Spent> spend(Tx& tx, const SpendingKey& key, std::string_view inputs_digest, const StageKey& run,
                     std::int64_t now_us);
-/// How many runs a key has had: the next one is k + 1.
-Result<std::int64_t> runs_spent(Reader& reader, const SpendingKey& key);
 
 }  // namespace driftgate::store

@@ -135,6 +135,24 @@ TEST_CASE("a rate that is none says nothing of how long traffic takes") {
   CHECK(run_captured({"contract", "explain", file, "--rate", "fast"}).exit_code == 64);
 }
 
+TEST_CASE("sizes are those of a first run, and of a later one where it is asked for") {
+  const std::string file = file_with(contract_text());
+  const Ran first = run_captured({"contract", "explain", file});
+  CHECK(has(first.out, "Sizes are those of a first run of a checkpoint and kernel under this contract."));
+  CHECK(has(first.out, "at α = 0.0304"));
+  const Ran second = run_captured({"contract", "explain", file, "--run", "2"});
+  CHECK(has(second.out, "Sizes are those of run 2 of one checkpoint and kernel under this contract"));
+  CHECK(has(second.out, "at α = 0.0076"));
+  CHECK_FALSE(has(second.out, "at α = 0.0304"));
+  const auto document = json::parse(run_captured({"contract", "explain", file, "--run", "2", "--json"}).out);
+  CHECK(document["run"] == 2);
+  for (const json& power : document["power_at_half"]) CHECK(power["alpha"].get<double>() < 0.0077);
+  for (const char* run : {"0", "-1", "many"}) {
+    CAPTURE(run);
+    CHECK(run_captured({"contract", "explain", file, "--run", run}).exit_code == 64);
+  }
+}
+
 TEST_CASE("a faulty contract is explained by its faults, in JSON too") {
   const std::string file = file_with(contract_text("{id: tv, metric: tv}"));
   const Ran ran = run_captured({"contract", "explain", file, "--json"});

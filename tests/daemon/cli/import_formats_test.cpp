@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "daemon/jobs/manifest.hpp"
 #include "gpu/capture/capture.hpp"
+#include "schema/sha256.hpp"
 #include "scripted_daemon.hpp"
 
 using namespace driftgate;
@@ -167,4 +169,25 @@ TEST_CASE("inputs that are no files are named, and so is an output that takes an
       {"capture", "import", "--format", "openai", "--out", map, "--token-map", map, file_with(kOpenAi)});
   CHECK(over.exit_code == 64);
   CHECK(cli::test::text_of_file(map) == "{}");
+}
+
+TEST_CASE("the digests that captures must state are those of the weights and of the corpus") {
+  const std::string corpus = file_with("{\"sequence\": 0}\n");
+  const auto weights = std::filesystem::path(corpus).parent_path() / "weights";
+  std::filesystem::create_directories(weights);
+  std::filesystem::copy_file(corpus, weights / "model.safetensors",
+                             std::filesystem::copy_options::overwrite_existing);
+  const auto manifest = jobs::checkpoint_manifest(weights.string(), {weights.parent_path().string()});
+  REQUIRE_MESSAGE(manifest.has_value(), (manifest ? "" : manifest.error().describe()));
+  const Ran both = run_captured({"capture", "digest", "--checkpoint", weights.string(), "--corpus", corpus});
+  INFO(both.err);
+  CHECK(both.exit_code == 0);
+  CHECK(both.out == "checkpoint.digest  " + manifest->digest + "\ncorpus.digest      " +
+                        schema::sha256_digest("{\"sequence\": 0}\n") + "\n");
+  const Ran one = run_captured({"capture", "digest", "--corpus", corpus, "--json"});
+  CHECK(nlohmann::json::parse(one.out) ==
+        nlohmann::json{{"corpus.digest", schema::sha256_digest("{\"sequence\": 0}\n")}});
+  CHECK(run_captured({"capture", "digest"}).exit_code == 64);
+  CHECK(run_captured({"capture", "digest", "--checkpoint", "/none"}).exit_code == 74);
+  CHECK(run_captured({"capture", "digest", "--corpus", "/none"}).exit_code == 74);
 }

@@ -171,6 +171,7 @@ TEST_CASE("the help of each command names its options and ends with 0") {
                              {"promote"},
                              {"audit", "verify"},
                              {"capture", "import"},
+                             {"capture", "digest"},
                              {"token", "issue"},
                              {"contract", "test"},
                              {"schedule", "create"}}) {

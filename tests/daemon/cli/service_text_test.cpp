@@ -258,12 +258,12 @@ TEST_CASE("options arrive in the daemon as they were given, and those that were 
 TEST_CASE("a plan says what would run, for how long, what it takes to pass, and what could not be decided") {
   const std::string plan = R"({"engine":"e","model":"m","contract_name":"c","locks":{"held_by":"pr-7"},
       "supersedes":["pr-8"],
-      "stages":[{"stage":"offline-numeric","plan":null,"clauses":[
+      "stages":[{"stage":"offline-numeric","run":2,"plan":null,"clauses":[
                    {"clause":"numerical.kl","severity":"hard","needs":[
                       {"n":43,"unit":"sequences","alpha":0.025,"why":"betting"},{"n":null,"why":"no corpus was given"}]},
                    {"clause":"numerical.tv","severity":"soft"}]},
-                {"stage":"shadow-runtime","plan":{"mirror_bp":5000,"min_duration_ms":4000,"max_duration_ms":60500},"clauses":[]},
-                {"stage":"canary","plan":{"steps":[{"share_bp":100,"approvals":0},{"share_bp":5000,"approvals":1},
+                {"stage":"shadow-runtime","run":1,"plan":{"mirror_bp":5000,"min_duration_ms":4000,"max_duration_ms":60500},"clauses":[]},
+                {"stage":"canary","run":3,"plan":{"steps":[{"share_bp":100,"approvals":0},{"share_bp":5000,"approvals":1},
                    {"share_bp":10000,"approvals":2}],"soak_ms":1000,"min_keys":20,"bake_ms":2500}}],
       "unfit":[{"stage":"statistical-slice","message":"12 sequences where 43 are needed"}],
       "undecidable":[{"severity":"hard","message":"observability.coverage cannot be decided"},
@@ -273,6 +273,9 @@ TEST_CASE("a plan says what would run, for how long, what it takes to pass, and 
       "It would wait for pr-7 to end.\n"
       "It would take the place of pr-8, which is queued.\n"
       "\noffline-numeric\n"
+      "  run 2 of this checkpoint and kernel under this contract; captures that an earlier run measured get "
+      "its "
+      "verdicts and spend nothing\n"
       "  numerical.kl\n"
       "      at least 43 sequences at α = 0.025: betting\n"
       "      no corpus was given\n"
@@ -281,6 +284,7 @@ TEST_CASE("a plan says what would run, for how long, what it takes to pass, and 
       "  mirrors 50% of requests for 4 s to 60.5 s\n"
       "  nothing is demanded here\n"
       "\ncanary\n"
+      "  run 3 of this checkpoint and kernel under this contract\n"
       "  1% → 50% (after 1 approval) → 100% (after 2 approvals), each for at least 1 s and 20 keys, then 2.5 "
       "s of bake\n"
       "  nothing is demanded here\n"

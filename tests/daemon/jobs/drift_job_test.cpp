@@ -142,6 +142,38 @@ TEST_CASE("a floor of another kernel, checkpoint or of one file twice is refused
   fails_with("checkpoint");
 }
 
+TEST_CASE("captures of another promotion are refused before anything is measured") {
+  World world;
+  const auto fails_with = [&](CapturesOf of, const char* text) {
+    world.payload.captures_of = std::move(of);
+    const auto result = world.run();
+    REQUIRE_FALSE(result.ok);
+    CAPTURE(result.error->describe());
+    CHECK(result.error->code == ErrorCode::not_comparable);
+    CHECK(result.error->describe().find(text) != std::string::npos);
+    CHECK(result.files.empty());
+    CHECK(world.kept_chunks() == 0);
+  };
+  fails_with({"a", "z", "sha256:c"},
+             "the inf capture states the kernel 'b', and the contract wants 'z' there");
+  fails_with({"z", "b", "sha256:c"}, "the train capture states the kernel 'a'");
+  fails_with({"a", "b", "sha256:other"},
+             "states the checkpoint.digest 'sha256:c', and the candidate's engine");
+  world.payload.captures_of = CapturesOf{"a", "b", "sha256:c"};
+  CHECK(world.run().ok);
+  auto of_corpus = draft("b", 0, false);
+  of_corpus.metadata["corpus.digest"] = "sha256:e";
+  of_corpus.write(world.folder.path / "of_corpus.safetensors");
+  const auto head = read_capture_head(world.path("of_corpus"), world.payload.roots);
+  REQUIRE(head.has_value());
+  CHECK(head->vocabulary == 4);
+  CHECK(check_capture(head->identity, {"b", "sha256:c", "sha256:e"}, "the capture").has_value());
+  CHECK(check_capture(head->identity, {"b", "sha256:c"}, "the capture").has_value());
+  const auto other = check_capture(head->identity, {"b", "sha256:c", "sha256:f"}, "the capture");
+  REQUIRE_FALSE(other.has_value());
+  CHECK(other.error().message.find("driftgate capture digest --corpus FILE") != std::string::npos);
+}
+
 TEST_CASE("a job that is told to stop keeps its chunks, and the next start ends with the same bytes") {
   World world;
   world.payload.floor_train = DriftPayload::FloorPair{world.path("train"), world.path("train2")};

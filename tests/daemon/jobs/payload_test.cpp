@@ -20,6 +20,7 @@ DriftPayload drift_payload() {
   payload.threads = 4'294'967'295U;
   payload.worst_rows = 0;
   payload.floor_inf = DriftPayload::FloorPair{"one", "two"};
+  payload.captures_of = CapturesOf{"k-train", "k-inf", "sha256:c"};
   return payload;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/query.hpp"
@@ -16,6 +17,7 @@
 #include "daemon/store/registry/contracts.hpp"
 #include "daemon/store/registry/engines.hpp"
 #include "daemon/store/registry/kernels.hpp"
+#include "gpu/capture/safetensors.hpp"
 #include "gpu/table/measurement.hpp"
 #include "schema/sha256.hpp"
 
@@ -103,14 +105,28 @@ jobs::JobResult written(const std::string& folder, const char* name, const char*
 
 }  // namespace
 
+void write_capture(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                   std::uint64_t vocabulary) {
+  const std::vector<gpu::SafetensorsWriter::Tensor> tensors{{"logits", gpu::DType::f32, {1, vocabulary}},
+                                                            {"sequence_ids", gpu::DType::i32, {1}}};
+  metadata["capture.version"] = "1";
+  auto writer = must(gpu::SafetensorsWriter::create(path, tensors, metadata));
+  const std::vector<float> logits(vocabulary);
+  const std::int32_t sequence = 0;
+  must(writer.write(0, 0, std::as_bytes(std::span(logits))));
+  must(writer.write(1, 0, std::as_bytes(std::span(&sequence, 1))));
+  must(writer.finish());
+}
+
 Harness::Harness() : runner("") {
   auto pattern = (std::filesystem::temp_directory_path() / "driftgate-pipeline-XXXXXX").string();
   REQUIRE(::mkdtemp(pattern.data()) != nullptr);
   folder = pattern;
   std::filesystem::create_directories(folder / "data");
   std::filesystem::create_directories(folder / "captures");
-  for (const char* name : {"train.safetensors", "inf.safetensors", "corpus.jsonl"})
-    std::ofstream(folder / "captures" / name) << name;
+  std::ofstream(folder / "captures" / "corpus.jsonl") << "corpus.jsonl";
+  for (const char* name : {"train.safetensors", "inf.safetensors"})
+    write_capture(folder / "captures" / name, {});
   runner = FakeRunner((folder / "jobs").string());
   runner.make = [this](const jobs::JobSpec& spec, const std::string& where) { return job(spec, where); };
   driver.clock_us = [this] { return clock.now_us_; };
@@ -355,8 +371,9 @@ jobs::JobResult Harness::job(const jobs::JobSpec& spec, const std::string& where
       return failed;
     }
     const bool slice = spec.key.find("statistical-slice") != std::string::npos;
-    const auto table = slice ? table_of(0.01, behaviour.german_tv)
-                             : table_of(behaviour.numeric_tv, behaviour.numeric_tv, behaviour.numeric_spread);
+    auto table = slice ? table_of(0.01, behaviour.german_tv)
+                       : table_of(behaviour.numeric_tv, behaviour.numeric_tv, behaviour.numeric_spread);
+    if (!slice) table.inf.kernel = behaviour.measured_kernel;
     auto result = written(where, "table", "table.bin", gpu::serialise(table));
     result.digests["train"] = schema::sha256_digest(slice ? "train2" : "train");
     result.digests["inf"] =

@@ -27,7 +27,12 @@ struct Behaviour {
   std::uint64_t fails_after = ~std::uint64_t{0};  ///< requests that the candidate serves well in the canary
   bool only_german = false;                       ///< only German requests fail in the canary
   std::string capture_error;                      ///< error message of drift jobs; "" = they succeed
+  std::string measured_kernel = "k-inf";          ///< that the inf captures of the numeric table state
 };
+
+/// A capture of one row with these metadata.
+void write_capture(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                   std::uint64_t vocabulary = 4);
 
 /// A pipeline over a real store in a temporary folder and fakes of the rest. `restart` is a kill: nothing is
 /// told.

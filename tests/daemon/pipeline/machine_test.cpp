@@ -116,10 +116,10 @@ std::string entries_of(const Change& change) {
 }
 
 std::string effects_of(const Change& change) {
-  static const char* const names[] = {"ApplyRoute",   "EnterStage",  "StartJob",   "CancelJob",
-                                      "ForgetJobs",   "DropSpool",   "Evaluate",   "UseResult",
-                                      "DecideCanary", "End",         "StartNext",  "LoadGuard",
-                                      "UseLook",      "UseRescored", "ActOnGuard", "UseGuardFacts"};
+  static const char* const names[] = {
+      "ApplyRoute", "EnterStage",  "StartJob",    "CancelJob",    "ForgetJobs",   "DropSpool",
+      "Evaluate",   "UsePrepared", "UseResult",   "DecideCanary", "End",          "StartNext",
+      "LoadGuard",  "UseLook",     "UseRescored", "ActOnGuard",   "UseGuardFacts"};
   static_assert(std::size(names) == std::variant_size_v<Effect>);
   std::string text;
   for (const auto& effect : change.effects)

@@ -446,7 +446,11 @@ TEST_CASE_FIXTURE(StoreFixture, "the same inputs spend once and new ones are the
   SpendingKey other = key;
   other.checkpoint = "sha256:other";
   CHECK(run(other, "in-1", {"pr-4", "offline-numeric", 1}).row.k == 1);
-  CHECK(read(*store, [&](Reader& reader) { return runs_spent(reader, key); }) == 2);
+  CHECK(read(*store, [&](Reader& reader) { return next_run(reader, key); }) == 3);
+  other.stage = "statistical-slice";
+  CHECK(read(*store, [&](Reader& reader) { return next_run(reader, other); }) == 1);
+  CHECK(read(*store, [&](Reader& reader) { return find_spent(reader, key, "in-2"); })->k == 2);
+  CHECK_FALSE(read(*store, [&](Reader& reader) { return find_spent(reader, key, "in-3"); }).has_value());
 }
 
 TEST_CASE_FIXTURE(StoreFixture, "each router has a watermark of its own") {

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "gpu/capture/capture_head.hpp"
 #include "tests/gpu/temporary.hpp"
 
 using namespace driftgate;
@@ -43,6 +44,26 @@ TEST_CASE("a capture file gives its rows, tokens and identity") {
   CHECK(capture.identity().sampling_filter == "none");
   CHECK(capture.token_ids()[2] == 3);
   CHECK(capture.positions()[1] == 6);
+}
+
+TEST_CASE("the head of a capture says what the whole says") {
+  TemporaryFolder folder;
+  auto draft = draft_of_three();
+  draft.metadata["checkpoint.digest"] = "sha256:c";
+  draft.metadata["corpus.digest"] = "sha256:d";
+  draft.write(folder / "a.safetensors");
+  const Capture capture = must_open(folder / "a.safetensors");
+  const auto bytes = capture.segments().front().file.file_bytes();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto head = parse_capture_head(text, text.size(), "a");
+  REQUIRE_MESSAGE(head.has_value(), (head ? "" : head.error().describe()));
+  CHECK(head->identity.kernel == capture.identity().kernel);
+  CHECK(head->identity.checkpoint_digest == "sha256:c");
+  CHECK(head->identity.corpus_digest == "sha256:d");
+  CHECK(head->vocabulary == capture.vocabulary());
+  const auto cut = parse_capture_head(text, text.size() - 1, "a");
+  REQUIRE_FALSE(cut.has_value());
+  CHECK(cut.error().message.starts_with("a: rule \""));
 }
 
 TEST_CASE("a directory is read in name order and files that do not belong together are refused") {
