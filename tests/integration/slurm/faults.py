@@ -209,6 +209,9 @@ def a_full_job_folder_is_an_error_that_says_so(world):
     if mounted.returncode != 0:
         print(f"skipped: no file system could be mounted: {mounted.stderr.strip()}")
         return
+    for name in world.cluster.nodes:  # a node has mounts of its own, those that there were when it was started
+        world.cluster.kill_node(name)
+        world.cluster.start_node(name)
     try:
         promotion, _ = begin(world, **{"slurm.jobs_dir": shared})
         with open(os.path.join(shared, "filler"), "wb") as filler:
