@@ -53,12 +53,22 @@ double sequence_mean(double mean, Random& random) {
   return std::min(1.0, -mean * std::log1p(-random.uniform()));
 }
 
+enum class MeanMethod { betting, gaffke, bootstrap };
+
 /// How a mean is decided: against the share `tau` that its limit leaves of the range of values.
 struct MeanSetting {
   double tau = 0;
-  bool approximate = false;
+  MeanMethod method = MeanMethod::betting;
   double units = 1;  ///< of each sequence, as a share of the most that one can have
 };
+
+double mean_p_value(const MeanSetting& mean, std::span<const ClusterSum> clusters, double alpha,
+                    std::uint64_t seed) {
+  constexpr ValueRange kShare{};
+  if (mean.method == MeanMethod::gaffke) return gaffke_p_value(clusters, mean.tau, kShare, false);
+  if (mean.method == MeanMethod::bootstrap) return bootstrap_t(clusters, mean.tau, alpha, seed).p_low;
+  return betting_p_value(clusters, mean.tau, kShare, false, seed);
+}
 
 std::optional<std::uint64_t> mean_units(const MeanSetting& mean, double alpha, std::uint64_t least,
                                         std::uint64_t seed) {
@@ -67,9 +77,7 @@ std::optional<std::uint64_t> mean_units(const MeanSetting& mean, double alpha, s
     for (ClusterSum& cluster : clusters) {
       cluster = {mean.units, mean.units * sequence_mean(mean.tau / 2, random)};
     }
-    const MeanTest test = mean.approximate ? bootstrap_t(clusters, mean.tau, alpha, seed)
-                                           : betting_mean(clusters, mean.tau, {0, 1, 1}, alpha, seed);
-    return test.p_low <= alpha;
+    return mean_p_value(mean, clusters, alpha, seed) <= alpha;
   };
   return search(run, least, seed);
 }
@@ -178,19 +186,22 @@ void mean_power(const Clause& clause, const schema::MetricSubject& subject, cons
     return;
   }
   const auto tau = schema::share_left(clause);
-  const bool resampled = contract.confidence.means == schema::Means::approximate;
-  if (resampled && !(tau && schema::counts_events(subject.metric))) {
+  const bool tokens = schema::weighs_tokens(subject);
+  const bool approximate = contract.confidence.means == schema::Means::approximate;
+  if (approximate && (!tau || (tokens && !schema::counts_events(subject.metric)))) {
     // Without a largest value the limit is as far from the mean as from 0 and the range plays no part.
-    return found(power, mean_units({tau.value_or(1e-3), true, 1}, power.alpha, least, seed), kScatter);
+    return found(power, mean_units({tau.value_or(1e-3), MeanMethod::bootstrap, 1}, power.alpha, least, seed),
+                 kScatter);
   }
   if (!tau) {
     power.why_not = "its values have no largest one, so that no exact method proves a limit";
     return;
   }
   if (*tau >= 1) return found(power, least, "the limit is at the end of the range");
-  const bool tokens = schema::weighs_tokens(subject);
-  found(power, mean_units({*tau, false, tokens ? 0.5 : 1}, power.alpha, least, seed),
-        tokens ? "sequences half as long as max_tokens that scatter as much as their mean is large" : kScatter);
+  const MeanMethod method = approximate && !tokens ? MeanMethod::gaffke : MeanMethod::betting;
+  found(
+      power, mean_units({*tau, method, tokens ? 0.5 : 1}, power.alpha, least, seed),
+      tokens ? "sequences half as long as max_tokens that scatter as much as their mean is large" : kScatter);
 }
 
 void metric_power(const Clause& clause, const schema::MetricSubject& subject, const Contract& contract,
@@ -227,7 +238,7 @@ void greedy_power(const Clause& clause, const schema::MetricSubject& subject, st
   }
   const double tau = schema::share_left(clause).value_or(1);
   if (tau >= 1) return found(power, least, "the limit is at the end of the range");
-  found(power, mean_units({tau, false, 1}, power.alpha, least, seed),
+  found(power, mean_units({.tau = tau}, power.alpha, least, seed),
         "prompts whose disagreement scatters as much as its mean is large");
 }
 
@@ -259,7 +270,7 @@ void clause_power(const Clause& clause, const Contract& contract, std::uint64_t 
     const auto tau = bound_room(*bound, clause, contract.assumptions);
     if (!tau) return found(power, least, "limits of whole sequences, approximate");
     if (*tau >= 1) return found(power, least, "the limit is beyond the largest possible value");
-    return found(power, mean_units({*tau, false, 1}, power.alpha, least, seed), kScatter);
+    return found(power, mean_units({.tau = *tau}, power.alpha, least, seed), kScatter);
   }
   if (std::holds_alternative<schema::ExactSubject>(clause.subject)) {
     return found(power, least, "no row differs");

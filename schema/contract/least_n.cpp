@@ -76,6 +76,14 @@ std::string quantile_words(QuantileOver over) {
   return "betting on rows, bets sized for max_tokens: more are needed where sequences are shorter";
 }
 
+// With every value at that end the p-value is (1 − tau)^n. A difference in [−range, range] that is 0 in every
+// pair has the same, tau being the limit's share of one side.
+LeastN gaffke_mean(const Setting& setting, double tau) {
+  if (tau <= 0) return bounded_mean(setting, tau, {});
+  return answer(setting, least_n_binomial(tau, setting.alpha),
+                "Gaffke's bound, approximate (its validity is conjectured)");
+}
+
 // In the best case no value lies beyond the end of the range that the limit is near to.
 LeastN mean_in_captures(const Setting& setting, const MetricSubject& subject, const Clause& clause,
                         const Contract& contract) {
@@ -84,6 +92,7 @@ LeastN mean_in_captures(const Setting& setting, const MetricSubject& subject, co
   if (is_derived(subject.metric)) {
     return answer(setting, kClustersForBootstrap, "bootstrap of the whole figure, approximate");
   }
+  if (approximate && tau && !weighs_tokens(subject)) return gaffke_mean(setting, *tau);
   if (approximate && !(tau && counts_events(subject.metric))) {
     const auto betting = tau && !clause.limits.max_delta ? least_n_betting(*tau, setting.alpha) : std::nullopt;
     const std::uint64_t n = std::min(betting.value_or(kClustersForBootstrap), kClustersForBootstrap);

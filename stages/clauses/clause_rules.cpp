@@ -186,8 +186,10 @@ void apply_advice(const MeanAdvice& advice, ClauseVerdict& verdict) {
     ways.push_back(fmt::format("these do with clip: {}, beside a p97 clause over sequences at that value",
                                figure(*advice.clip)));
   }
-  ways.emplace_back("the contract may ask for confidence.means: approximate");
-  verdict.message += fmt::format(" The approximate method would pass: {}.", fmt::join(ways, "; "));
+  if (advice.approximate) ways.emplace_back("the contract may ask for confidence.means: approximate");
+  verdict.message += fmt::format(
+      " {}: {}.", advice.approximate ? "The approximate method would pass" : "What would decide it",
+      fmt::join(ways, "; "));
 }
 
 void apply_census(const gpu::MeasurementTable& table, const Selection& selection,

@@ -28,7 +28,7 @@ namespace driftgate::stages {
 void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const schema::MetricSubject& subject,
                      const MetricLimit& limit, schema::ClauseVerdict& verdict);
 
-/// Adds to an inconclusive verdict that the approximate method would pass, and what would prove the limit
+/// Adds to an inconclusive verdict whether the approximate method would pass, and what would prove the limit
 /// exactly: details.needed_clusters, details.clip_that_would_do.
 void apply_advice(const MeanAdvice& advice, schema::ClauseVerdict& verdict);
 

@@ -114,7 +114,7 @@ ClauseVerdict decide_bound(const ClauseData& data, const schema::Clause& clause,
   return verdict;
 }
 
-/// Says what would decide a mean that the exact method leaves open and the approximate one would pass.
+/// Says what would decide a mean that the exact method leaves open.
 void advise(const ClauseData& data, const MetricQuestion& question, const Selection& selection,
             ClauseVerdict& verdict) {
   const bool open = verdict.verdict == Verdict::inconclusive && verdict.rule == schema::VerdictRule::test;

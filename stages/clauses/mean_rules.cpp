@@ -61,17 +61,33 @@ bool few_events(std::span<const ClusterSum> clusters, const MeanQuestion& questi
   return std::min(above_low, below_high) < kLeastActiveClusters;
 }
 
+/// Whether resampling has too little to go by: Gaffke's bound counts what was not drawn, and the bootstrap
+/// does not.
+bool too_few_to_resample(std::span<const ClusterSum> clusters, const MeanQuestion& question) {
+  return clusters.size() < kLeastResampledClusters || few_events(clusters, question);
+}
+
 MeanTest approximately(std::span<const ClusterSum> clusters, const MeanQuestion& question,
                        const MeanRules& rules, double alpha, std::uint64_t seed) {
   const auto range = exact_range(question, rules);
-  const bool few = clusters.size() < kLeastResampledClusters || few_events(clusters, question);
-  if (range && few) return betting_mean(clusters, question.tau, *range, alpha, seed);
-  MeanTest test = bootstrap_t(clusters, question.tau, alpha, seed);
-  if (!range) return test;
+  if (!range) return bootstrap_t(clusters, question.tau, alpha, seed);
   const MeanTest exact = betting_mean(clusters, question.tau, *range, alpha, seed);
+  if (!question.once && too_few_to_resample(clusters, question)) return exact;
+  MeanTest test = question.once ? gaffke_mean(clusters, question.tau, *range, alpha)
+                                : bootstrap_t(clusters, question.tau, alpha, seed);
   if (exact.lower) test.details["exact_lower"] = *exact.lower;
   if (exact.upper) test.details["exact_upper"] = *exact.upper;
   return test;
+}
+
+/// Whether the approximate method proves the limit, of clusters whose range is known.
+bool approximately_proven(std::span<const ClusterSum> clusters, const MeanQuestion& question,
+                          const ValueRange& range, bool proves_low, double alpha, std::uint64_t seed) {
+  if (question.once) return gaffke_p_value(clusters, question.tau, range, !proves_low) <= alpha;
+  if (too_few_to_resample(clusters, question)) return false;
+  const MeanTest resampled = bootstrap_t(clusters, question.tau, alpha, seed);
+  if (!resampled.undecidable.empty()) return false;
+  return (proves_low ? resampled.p_low : resampled.p_high) <= alpha;
 }
 
 /// The least number of clusters like these, in steps of a tenth, that betting would take.
@@ -86,6 +102,16 @@ std::optional<std::uint64_t> clusters_that_would_do(std::span<const ClusterSum> 
     if (betting_p_value(more, tau, range, !proves_low, seed) <= alpha) return more.size();
   }
   return std::nullopt;
+}
+
+/// The usual clip, if betting proves the limit of these clusters with it.
+std::optional<double> clip_that_would_do(std::vector<ClusterSum> clusters, const ValueRange& range,
+                                         double tau, double alpha, std::uint64_t seed) {
+  const double clip = range.low + kUsualClip * (tau - range.low);
+  if (clip >= range.high) return std::nullopt;
+  for (ClusterSum& c : clusters) c.sum = std::min(c.sum, clip);
+  if (betting_p_value(clusters, tau, {range.low, clip, 1}, false, seed) > alpha) return std::nullopt;
+  return clip;
 }
 
 }  // namespace
@@ -117,18 +143,13 @@ std::optional<MeanAdvice> advise_mean(std::vector<ClusterSum> clusters, const Me
                                       std::uint64_t seed) {
   if (question.once) count_once(clusters);
   const auto range = exact_range(question, rules);
-  if (!range || clusters.size() < kLeastResampledClusters || few_events(clusters, question))
-    return std::nullopt;
-  const MeanTest resampled = bootstrap_t(clusters, question.tau, alpha, seed);
-  if (!resampled.undecidable.empty()) return std::nullopt;
-  if ((proves_low ? resampled.p_low : resampled.p_high) > alpha) return std::nullopt;
+  if (!range) return std::nullopt;
   MeanAdvice advice;
+  advice.approximate = approximately_proven(clusters, question, *range, proves_low, alpha, seed);
+  if (question.once && !rules.clip && proves_low)
+    advice.clip = clip_that_would_do(clusters, *range, question.tau, alpha, seed);
+  if (!advice.approximate && !advice.clip) return std::nullopt;
   advice.clusters = clusters_that_would_do(clusters, *range, question.tau, proves_low, alpha, seed);
-  const double clip = range->low + kUsualClip * (question.tau - range->low);
-  if (!question.once || rules.clip || !proves_low || clip >= range->high) return advice;
-  for (ClusterSum& c : clusters) c.sum = std::min(c.sum, clip);
-  const ValueRange capped{range->low, clip, 1};
-  if (betting_p_value(clusters, question.tau, capped, false, seed) <= alpha) advice.clip = clip;
   return advice;
 }
 

@@ -32,9 +32,11 @@ struct MeanQuestion {
 /// Tests the mean over clusters, at level alpha in each direction.
 /// - Exact: betting at any number of clusters. Needs `range`, and `rules.max_tokens` as the most units of a
 ///   cluster unless clusters count once; without them the result is undecidable, with the reason.
-/// - Approximate: cluster bootstrap-t, with the exact limits in details.exact_lower and details.exact_upper
-///   where the exact method is possible. With fewer than 50 clusters, and for events that fewer than 25
-///   clusters have or lack, the exact method takes its place where it is possible.
+/// - Approximate: Gaffke's bound at any number of clusters where `range` is known and clusters count once,
+/// else
+///   cluster bootstrap-t. Where the exact method is possible, details.exact_lower and details.exact_upper are
+///   its limits, and it takes the place of the bootstrap with fewer than 50 clusters, and for events that
+///   fewer than 25 clusters have or lack.
 [[nodiscard]] MeanTest test_mean(std::vector<ClusterSum> clusters, const MeanQuestion& question,
                                  const MeanRules& rules, double alpha, std::uint64_t seed);
 
@@ -43,15 +45,16 @@ struct MeanQuestion {
 [[nodiscard]] std::optional<std::pair<double, double>> clipped_range(
     std::optional<std::pair<double, double>> range, double least, std::optional<double> clip);
 
-/// What would prove a mean by the exact method, where only the approximate one would pass.
+/// What would prove a mean that the exact method left open.
 struct MeanAdvice {
-  /// About how many clusters like these; absent: more than were tried.
+  bool approximate = false;  ///< the approximate method proves it from these clusters
+  /// About how many clusters like these the exact method takes; absent: more than were tried.
   std::optional<std::uint64_t> clusters;
   std::optional<double> clip;  ///< a clip with which these clusters would have proven it
 };
-/// The advice for a mean that the exact method left open; std::nullopt if the approximate method would not
-/// pass either. `proves_low`: the limit is a largest value. The number of clusters is found by betting on
-/// these clusters repeated, and is therefore a guide and not a promise.
+/// The advice for such a mean; std::nullopt if neither the approximate method nor a clip would prove it.
+/// `proves_low`: the limit is a largest value. The number of clusters is found by betting on these clusters
+/// repeated, and is therefore a guide and not a promise.
 [[nodiscard]] std::optional<MeanAdvice> advise_mean(std::vector<ClusterSum> clusters,
                                                     const MeanQuestion& question, const MeanRules& rules,
                                                     bool proves_low, double alpha, std::uint64_t seed);

@@ -82,6 +82,25 @@ void count_once(std::vector<ClusterSum>& clusters);
 [[nodiscard]] MeanTest bootstrap_t(std::span<const ClusterSum> clusters, double tau, double alpha,
                                    std::uint64_t seed);
 
+/// Tests the mean of values in [range.low, range.high] by Gaffke's bound (N. Gaffke, "Three test statistics
+/// for a nonparametric one-sided hypothesis on the mean of a nonnegative variable", Math. Methods Statist.
+/// 2005). Each cluster counts once by its mean, so that range.most plays no part. For "at most τ" one value
+/// at the high end of the range is added, for "over τ" one at the low end; the p-value is the probability
+/// that the mean of all of them under weights from a flat Dirichlet distribution lies on the wrong side of τ.
+/// It is computed by quadrature, to a relative error of about 10^−9, and never below the truth where that
+/// does not converge: nothing is drawn, and there is no seed. It is a p-value at a fixed number of clusters
+/// and no e-value. Approximate: that its false proofs stay under α is a conjecture, proven only where all
+/// values lie at the two ends (it is Clopper and Pearson's limit there); docs/statistics.md has what
+/// simulation found. Undecidable without units and with a mean that is not a number. details.least_clusters
+/// is the number of clusters with which "at most τ" can be proven at all.
+[[nodiscard]] MeanTest gaffke_mean(std::span<const ClusterSum> clusters, double tau, const ValueRange& range,
+                                   double alpha);
+
+/// The p-value alone of the same bound, of the hypothesis "the mean is at most tau" if `above`, else of "the
+/// mean is at least tau". 1 where gaffke_mean is undecidable.
+[[nodiscard]] double gaffke_p_value(std::span<const ClusterSum> clusters, double tau, const ValueRange& range,
+                                    bool above);
+
 /// Tests the share of rows beyond a limit against `max_fraction`: `n` is a cluster's number of rows and `sum`
 /// the number beyond. Exact binomial if every cluster has one row; else betting with cap 0.99 on the
 /// clusters' shares, each counting once.

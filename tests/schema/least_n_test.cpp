@@ -90,7 +90,7 @@ TEST_CASE("a limit on the share of sequences needs 116 of them at the α that a 
   CHECK(need.alpha == doctest::Approx(0.0304).epsilon(0.001));
 }
 
-TEST_CASE("a mean without a largest value is exact with a clip alone, and approximate from 50 on") {
+TEST_CASE("a mean without a largest value is exact with a clip alone, and resampled from 50 on") {
   Contract contract;
   Clause clause;
   clause.stages = stage_bit(Stage::offline_numeric);
@@ -104,11 +104,33 @@ TEST_CASE("a mean without a largest value is exact with a clip alone, and approx
   clause.clip.reset();
   contract.confidence.means = Means::approximate;
   CHECK(needs() == 50);
-  clause.subject = MetricSubject{Metric::tv, Aggregate::sequence_mean};
+  // Of tokens, too; fewer than 50 are bet on where their range is known.
+  clause.subject = MetricSubject{Metric::tv, Aggregate::mean};
   CHECK(needs() == 50);
   clause.limits.max = 0.2;
-  CHECK(needs() ==
-        least_n_betting(0.2, spent_alpha(Stage::offline_numeric, 0.05, 1)));  // fewer than 50 are bet on
+  CHECK(needs() == least_n_betting(0.2, spent_alpha(Stage::offline_numeric, 0.05, 1)));
+}
+
+TEST_CASE(
+    "an approximate mean of a known range takes as many sequences as Gaffke's bound does without any drift") {
+  Contract contract;
+  contract.confidence.means = Means::approximate;
+  Clause clause;
+  clause.stages = stage_bit(Stage::offline_numeric);
+  clause.subject = MetricSubject{Metric::tv, Aggregate::sequence_mean};
+  clause.limits.max = 0.02;
+  const auto needs = [&] { return least_n(clause, contract).at(0).n; };
+  CHECK(needs() == 173);
+  CHECK(needs() == least_n_binomial(0.02, spent_alpha(Stage::offline_numeric, 0.05, 1)));
+  clause.clip = 0.25;
+  CHECK(needs() == 42);
+  clause.clip.reset();
+  clause.subject = MetricSubject{Metric::top1_flip, Aggregate::sequence_mean};
+  CHECK(needs() == 173);
+  clause.limits.max = 1;
+  CHECK(needs() == 1);
+  clause.limits.max = 0;
+  CHECK_FALSE(needs().has_value());
 }
 
 TEST_CASE("a clause's own least size of slices stands before that of the contract") {

@@ -69,6 +69,21 @@ void means(Random& random) {
   }
 }
 
+void gaffke(Random& random) {
+  for (int i = 0; i < 20; ++i) {
+    std::vector<ClusterSum> sums(1 + random.below(16));
+    json values = json::array();
+    for (ClusterSum& sum : sums) {
+      const double drift = std::min(1.0, -0.1 * std::log1p(-random.uniform()));
+      sum = {1, std::vector{0.0, 0.125, drift, drift}[random.below(4)]};
+      values.push_back(sum.sum);
+    }
+    const double tau = 0.05 + 0.3 * random.uniform();
+    print("gaffke", {{"values", values}, {"tau", tau}, {"alpha", kAlpha}},
+          mean_json(stages::gaffke_mean(sums, tau, {}, kAlpha)));
+  }
+}
+
 void shares(Random& random) {
   for (int i = 0; i < 30; ++i) {
     const std::uint64_t n = 1 + random.below(2'000);
@@ -305,6 +320,7 @@ void print_cases() {
   dispersion(random);
   detectors(random);
   greedy(random);
+  gaffke(random);
 }
 
 }  // namespace driftgate::simulation

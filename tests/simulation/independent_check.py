@@ -4,6 +4,7 @@ statistics say of the same data, and compares. Reads the lines of `driftgate_sim
 
     driftgate_simulation --cases | tests/simulation/independent_check.py
 """
+import fractions
 import json
 import math
 import sys
@@ -40,9 +41,9 @@ def beta_cdf(x, a, b):
     return front * h
 
 
-def solve(function, target, low, high):
+def solve(function, target, low, high, halvings=200):
     """function rises from low to high."""
-    for _ in range(200):
+    for _ in range(halvings):
         middle = (low + high) / 2
         if function(middle) < target:
             low = middle
@@ -136,6 +137,26 @@ def betting_mean(case):
     order = shuffled(case["clusters"], int(case["seed"]))
     most = case["most"]
     return {"p_low": betting_p(order, case["tau"], True, most), "p_high": betting_p(order, case["tau"], False, most)}
+
+
+def gaffke_p(values, added, tau, above):
+    """P(Σ E_i·(x_i − tau) < 0 if above, else ≥ 0) with exponential E_i: partial fractions, whose terms cancel beyond any
+    float, as fractions. Equal values are set apart by multiples of 2^−400."""
+    apart = fractions.Fraction(1, 2 ** 400)
+    terms = [fractions.Fraction(x) - fractions.Fraction(tau) + i * apart for i, x in enumerate(values + [added])]
+    reached = fractions.Fraction(0)
+    for j, x in enumerate(terms):
+        if x > 0:
+            reached += math.prod(x / (x - y) for i, y in enumerate(terms) if i != j)
+    return float(1 - reached if above else reached)
+
+
+def gaffke(case):
+    values, tau, alpha = case["values"], case["tau"], case["alpha"]
+    low, high = lambda at: gaffke_p(values, 1.0, at, False), lambda at: gaffke_p(values, 0.0, at, True)
+    return {"p_low": low(tau), "p_high": high(tau),
+            "upper": solve(lambda at: -low(at), -alpha, min(values), 1.0, 34),
+            "lower": solve(high, alpha, 0.0, max(values), 34)}
 
 
 def paired(case):
@@ -353,6 +374,7 @@ def greedy(case):
 
 
 METHODS = {"betting_mean": betting_mean, "betting_once": betting_mean,
+           "gaffke": gaffke,
            "clopper_pearson": lambda c: dict(zip(("lower", "upper"), clopper(c["k"], c["n"], c["alpha"]))),
            "paired": paired, "label": label, "failure_rate": failure_rate, "split_guard": split_guard,
            "betting_martingale": betting_martingale, "log_mean": log_mean, "order_statistics": order_statistics,

@@ -150,7 +150,7 @@ TEST_CASE(
   CHECK(contains(verdict.message, "the contract needs a clip or confidence.means: approximate"));
 }
 
-TEST_CASE("an exact mean that stays open while the approximate one would pass says what would decide it") {
+TEST_CASE("an exact mean that stays open says what would decide it") {
   const auto clause = make::numeric("tv", Metric::tv, Aggregate::sequence_mean, make::max(0.02));
   const auto verdict = evaluate({clause}, table(130, 0)).clauses.at(0);
   CAPTURE(verdict.message);
@@ -158,7 +158,13 @@ TEST_CASE("an exact mean that stays open while the approximate one would pass sa
   CHECK(verdict.details.at("clip_that_would_do") == 0.25);
   CHECK(verdict.details.at("needed_clusters") > 200);
   CHECK(contains(verdict.message, "sequences like these would prove it exactly; these do with clip: 0.25"));
-  CHECK(contains(verdict.message, "confidence.means: approximate"));
+  CHECK(contains(verdict.message, "What would decide it: about "));
+  CHECK_FALSE(contains(verdict.message, "approximate"));
+  // At 295 sequences Gaffke's bound passes (p = 0.0497) and betting does not (0.0512).
+  const auto close = evaluate({clause}, table(295, 0)).clauses.at(0);
+  CHECK(close.verdict == Verdict::inconclusive);
+  CHECK(contains(close.message, "The approximate method would pass: about "));
+  CHECK(contains(close.message, "confidence.means: approximate"));
   // At the limit itself there is no such word.
   auto at_limit = make::table();
   for (int i = 0; i < 130; ++i)
@@ -173,15 +179,18 @@ TEST_CASE("a contract that asks for approximate means gets them, recorded and wi
                       make::numeric("kl", Metric::kl_inf_train, Aggregate::sequence_mean, make::max(0.02))};
   StageInputs inputs;
   inputs.alpha = 0.05;
-  const auto report = evaluate_offline_numeric(contract, table(60, 0), inputs);
+  const auto report = evaluate_offline_numeric(contract, table(320, 0), inputs);
+  REQUIRE(report.clauses.size() == 2);
+  CHECK(report.clauses[0].method == "Gaffke's bound (validity conjectured)");
+  CHECK(report.clauses[1].method == "cluster bootstrap-t");
   for (const auto& verdict : report.clauses) {
     CAPTURE(verdict.message);
     CHECK(verdict.verdict == Verdict::pass);
-    CHECK(verdict.method == "cluster bootstrap-t");
     CHECK(verdict.approximate);
     CHECK(verdict.rules == schema::kCurrentRules);
   }
   CHECK(report.clauses[0].details.at("exact_upper") > *report.clauses[0].upper);
+  CHECK_FALSE(report.clauses[0].details.contains("replicates"));
   CHECK(contains(report.clauses[0].message, "This is approximate; the exact limits are"));
   CHECK(contains(report.clauses[1].message, "This is approximate."));
 }

@@ -22,10 +22,10 @@ schema::Limits with_floor(double max, double multiple, double cap) {
   return limits;
 }
 
-/// 300 sequences whose tv is spread evenly over mean·[0.9, 1.1].
+/// 1,500 sequences whose tv is spread evenly over mean·[0.9, 1.1].
 gpu::MeasurementTable spread(double mean, std::vector<gpu::Threshold> thresholds = {}) {
   gpu::MeasurementTable table = make::table(std::move(thresholds));
-  for (std::uint32_t i = 0; i < 300; ++i) {
+  for (std::uint32_t i = 0; i < 1'500; ++i) {
     const double step = static_cast<double>(i % 101) / 100;
     make::append(table,
                  {.tv = mean * (0.9 + 0.2 * step), .slices = {{"language", i % 3 == 0 ? "de" : "en"}}});

@@ -69,39 +69,67 @@ TEST_CASE("a cluster of several sequences counts once, whatever its size") {
   CHECK(test.clusters == 200);
 }
 
-TEST_CASE("approximate means are resampled from 50 sequences on, with the exact limits beside them") {
-  const MeanTest test = test_mean(even(50, 0.01), {0.02, kShare}, kApproximate, 0.05, 1);
-  CHECK(test.method == "cluster bootstrap-t");
-  CHECK(test.approximate);
-  CHECK(test.p_low <= 0.05);
-  REQUIRE(test.details.contains("exact_upper"));
-  CHECK(test.details.at("exact_upper") > 0.02);
-  CHECK(test.details.at("exact_upper") == *test_mean(even(50, 0.01), {0.02, kShare}, kExact, 0.05, 1).upper);
-  const MeanTest fewer = test_mean(even(49, 0.01), {0.2, kShare}, kApproximate, 0.05, 1);
+TEST_CASE("approximate means of a known range are decided by Gaffke's bound at every n, with the exact limits beside") {
+  for (const std::size_t n : {20U, 50U, 300U}) {
+    CAPTURE(n);
+    const MeanTest test = test_mean(even(n, 0.01), {0.02, kShare}, kApproximate, 0.05, 1);
+    CHECK(test.method == "Gaffke's bound (validity conjectured)");
+    CHECK(test.approximate);
+    CHECK(test.p_low == gaffke_p_value(even(n, 0.01), 0.02, {}, false));
+    CHECK((test.p_low <= 0.05) == (n == 300));
+    const MeanTest exact = test_mean(even(n, 0.01), {0.02, kShare}, kExact, 0.05, 1);
+    REQUIRE(test.details.contains("exact_upper"));
+    CHECK(test.details.at("exact_upper") == *exact.upper);
+    CHECK(test.details.at("exact_lower") == *exact.lower);
+    CHECK(exact.p_low > 0.05);
+    // Nothing is drawn.
+    CHECK(test_mean(even(n, 0.01), {0.02, kShare}, kApproximate, 0.05, 2).p_low == test.p_low);
+  }
+  // The clip is the end of the range at which a value is added.
+  CHECK(test_mean(even(100, 0.01), {0.02, std::pair(0.0, 0.25)}, kApproximate, 0.05, 1).p_low <= 0.05);
+  CHECK(test_mean(even(100, 0.01), {0.02, kShare}, kApproximate, 0.05, 1).p_low > 0.05);
+}
+
+TEST_CASE("approximate means without a known range, and of tokens, are resampled from 50 sequences on") {
+  const MeanTest unbounded = test_mean(even(50, 0.01), {0.02, std::nullopt}, kApproximate, 0.05, 1);
+  CHECK(unbounded.method == "cluster bootstrap-t");
+  CHECK(unbounded.approximate);
+  CHECK(unbounded.p_low <= 0.05);
+  CHECK_FALSE(unbounded.details.contains("exact_upper"));
+  CHECK(!test_mean(even(49, 0.01), {0.02, std::nullopt}, kApproximate, 0.05, 1).undecidable.empty());
+  const MeanQuestion by_token{.tau = 0.2, .range = kShare, .once = false};
+  const MeanRules lengths{.means = schema::Means::approximate, .max_tokens = 1};
+  const MeanTest tokens = test_mean(even(50, 0.01), by_token, lengths, 0.05, 1);
+  CHECK(tokens.method == "cluster bootstrap-t");
+  CHECK(tokens.details.contains("exact_upper"));
+  const MeanTest fewer = test_mean(even(49, 0.01), by_token, lengths, 0.05, 1);
   CHECK(fewer.method == "betting, cap 0.99");
   CHECK_FALSE(fewer.approximate);
   CHECK(fewer.p_low <= 0.05);
-  const MeanTest unbounded = test_mean(even(50, 0.01), {0.02, std::nullopt}, kApproximate, 0.05, 1);
-  CHECK(unbounded.approximate);
-  CHECK_FALSE(unbounded.details.contains("exact_upper"));
-  CHECK(!test_mean(even(49, 0.01), {0.02, std::nullopt}, kApproximate, 0.05, 1).undecidable.empty());
+  CHECK(test_mean(even(50, 0.01), by_token, kApproximate, 0.05, 1).method == "cluster bootstrap-t");
 }
 
-TEST_CASE("the approximate method is undecided where one sequence makes a tenth of the sum") {
+TEST_CASE("resampling is undecided where one sequence makes a tenth of the sum") {
   std::vector<ClusterSum> clusters = even(100, 0.01);
   clusters[40].sum = 0.5;
-  const MeanTest test = test_mean(clusters, {0.05, kShare}, kApproximate, 0.05, 1);
+  const MeanTest test = test_mean(clusters, {0.05, std::nullopt}, kApproximate, 0.05, 1);
   CHECK(test.undecidable == "one sequence alone makes over 10% of the sum");
-  CHECK(test.details.contains("exact_upper"));
+  CHECK(test_mean(clusters, {0.05, kShare}, kApproximate, 0.05, 1).undecidable.empty());
 }
 
 TEST_CASE("events of which hardly any was seen are not left to a resampling") {
   const std::vector<ClusterSum> none(100, {1, 0});
-  const MeanQuestion flips{.tau = 0.001, .range = kShare, .once = true, .counts_events = true};
-  CHECK(test_mean(none, flips, kApproximate, 0.05, 1).p_low > 0.05);
-  CHECK_FALSE(test_mean(none, flips, kApproximate, 0.05, 1).approximate);
-  const MeanQuestion drift{.tau = 0.001, .range = kShare};
-  CHECK(test_mean(none, drift, kApproximate, 0.05, 1).p_low <= 0.05);
+  const MeanRules lengths{.means = schema::Means::approximate, .max_tokens = 1};
+  const MeanQuestion flips{.tau = 0.001, .range = kShare, .once = false, .counts_events = true};
+  CHECK(test_mean(none, flips, lengths, 0.05, 1).p_low > 0.05);
+  CHECK_FALSE(test_mean(none, flips, lengths, 0.05, 1).approximate);
+  const MeanQuestion drift{.tau = 0.001, .range = kShare, .once = false};
+  CHECK(test_mean(none, drift, lengths, 0.05, 1).p_low <= 0.05);
+  // Each sequence once, (1 − 0.001)^100 is no proof, whatever is counted.
+  for (const bool events : {false, true}) {
+    const MeanQuestion once{.tau = 0.001, .range = kShare, .once = true, .counts_events = events};
+    CHECK(test_mean(none, once, kApproximate, 0.05, 1).p_low == doctest::Approx(std::pow(0.999, 100)));
+  }
 }
 
 TEST_CASE("a cap makes an unbounded mean provable, and a bounded one from fewer sequences") {
@@ -113,22 +141,31 @@ TEST_CASE("a cap makes an unbounded mean provable, and a bounded one from fewer 
   CHECK(test_mean(even(120, 0.01), {0.02, kShare}, kExact, 0.0304, 1).p_low > 0.0304);
 }
 
-TEST_CASE("advice says what would prove a mean that the approximate method would pass") {
-  const auto clusters = even(120, 0.01);
+TEST_CASE("advice says what would prove a mean that the exact method left open") {
+  // At 300 sequences Gaffke's bound passes and betting does not yet.
+  const auto clusters = even(300, 0.01);
   const auto advice = advise_mean(clusters, {0.02, kShare}, kExact, true, 0.05, 1);
   REQUIRE(advice.has_value());
+  CHECK(advice->approximate);
   REQUIRE(advice->clusters.has_value());
-  CHECK(*advice->clusters > 200);
+  CHECK(*advice->clusters > 300);
   CHECK(*advice->clusters < 1'000);
   CHECK(advice->clip == 0.25);
   // So many sequences do prove it.
   CHECK(test_mean(even(*advice->clusters * 11 / 10, 0.01), {0.02, kShare}, kExact, 0.05, 1).p_low <= 0.05);
-  // At the limit no method would, and with a clip there is none to advise.
-  CHECK_FALSE(advise_mean(even(120, 0.02), {0.02, kShare}, kExact, true, 0.05, 1).has_value());
+  // At 120 a clip alone would.
+  const auto fewer = advise_mean(even(120, 0.01), {0.02, kShare}, kExact, true, 0.05, 1);
+  REQUIRE(fewer.has_value());
+  CHECK_FALSE(fewer->approximate);
+  CHECK(fewer->clip == 0.25);
+  CHECK(*fewer->clusters > 200);
+  // At the limit nothing would, nor with very few.
+  CHECK_FALSE(advise_mean(even(300, 0.02), {0.02, kShare}, kExact, true, 0.05, 1).has_value());
   CHECK_FALSE(advise_mean(even(49, 0.01), {0.02, kShare}, kExact, true, 0.05, 1).has_value());
+  // With a clip there is none to advise.
   const MeanRules clipped{.clip = 0.5};
   CHECK_FALSE(
-      advise_mean(even(60, 0.01), {0.02, std::pair(0.0, 0.5)}, clipped, true, 0.05, 1)->clip.has_value());
+      advise_mean(even(150, 0.01), {0.02, std::pair(0.0, 0.5)}, clipped, true, 0.05, 1)->clip.has_value());
   // A mean of at least 0.98 is the mirror image.
   std::vector<ClusterSum> high = clusters;
   for (ClusterSum& c : high) c.sum = 1 - c.sum;

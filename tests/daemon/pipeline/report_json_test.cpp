@@ -17,9 +17,9 @@ TEST_CASE("a stage's report gives each slice its role, its verdicts and its plac
   contract.slices.dimensions = {"language", "domain"};
   contract.slices.critical = {{{"language", "fr"}}};
   contract.slices.discover = schema::Slices::Discover{1, false, {}};
-  contract.clauses = {
-      stages::make::slice_clause("tv", schema::MetricSubject{schema::Metric::tv, schema::Aggregate::sequence_mean},
-                                 stages::make::max(0.02), {schema::SliceRole::critical})};
+  contract.clauses = {stages::make::slice_clause(
+      "tv", schema::MetricSubject{schema::Metric::tv, schema::Aggregate::sequence_mean},
+      stages::make::max(0.03), {schema::SliceRole::critical})};
   stages::Random random(1);
   auto table = stages::make::table();
   for (std::size_t i = 0; i < 2'000; ++i) {
