@@ -28,10 +28,10 @@ inline constexpr std::uint32_t kCurrentRules = 3;
 /// "otherwise" is pass if `no_harm_only` is set. docs/evidence.md ("An entry") has the same table for writers
 /// of verifiers.
 enum class VerdictRule : std::uint8_t {
-  cannot,      ///< error: the measurement could not be made
-  undecided,   ///< inconclusive: the data are too few for any test
-  test,        ///< pass: details.p_proof ≤ alpha; violated: p_value ≤ alpha; otherwise inconclusive. From version 3 on,
-               ///< where details has share_of_rows, pass also needs it to be at most details.tolerated_fraction
+  cannot,     ///< error: the measurement could not be made
+  undecided,  ///< inconclusive: the data are too few for any test
+  test,  ///< pass: details.p_proof ≤ alpha; violated: p_value ≤ alpha; otherwise inconclusive. From version 3
+         ///< on, where details has share_of_rows, pass also needs it to be at most details.tolerated_fraction
   margin,      ///< as test; pass also needs lower > −threshold, violated also needs upper < −threshold
   limits,      ///< pass: upper ≤ threshold; violated: lower > threshold; otherwise inconclusive
   arm_limits,  ///< pass: details.candidate_upper ≤ line(details.incumbent_lower); violated:
@@ -73,8 +73,8 @@ struct ClauseVerdict {
   std::optional<double> lower, upper;  ///< one-sided limits of the estimate, each at level 1 − alpha
   std::optional<double> e_value;       ///< against the hypothesis that the limit is kept
   std::optional<double> p_value;       ///< of the hypothesis that the limit is kept; used by Holm's procedure
-  std::optional<double> threshold;  ///< the limit that was applied
-  std::string limit_kind;           ///< "max", "min", "max_ratio" …
+  std::optional<double> threshold;     ///< the limit that was applied
+  std::string limit_kind;              ///< "max", "min", "max_ratio" …
   double alpha = 0;
   std::string method;  ///< such as "betting, cap 0.99", "cluster bootstrap-t" or "census"
   bool approximate = false;

@@ -224,7 +224,8 @@ constexpr std::array kRuleSets{
         "rest of the corpus, and means are decided exactly unless the contract asks otherwise",
         rederive_1, combine_1, severity_2},
     RuleSet{3,
-            "as 2; a quantile over the rows of an average sequence passes only where the share of all rows is within "
+            "as 2; a quantile over the rows of an average sequence passes only where the share of all rows "
+            "is within "
             "the limit too",
             rederive_1, combine_1, severity_2},
 };

@@ -82,8 +82,8 @@ std::optional<std::uint64_t> mean_units(const MeanSetting& mean, double alpha, s
   return search(run, least, seed);
 }
 
-/// Sequences whose means have an exponential tail and their quantile at half the limit: 1 − Q of them lie above
-/// that half, and (1 − Q)² above the limit.
+/// Sequences whose means have an exponential tail and their quantile at half the limit: 1 − Q of them lie
+/// above that half, and (1 − Q)² above the limit.
 std::optional<std::uint64_t> sequence_quantile_units(double tolerated, double alpha, std::uint64_t least,
                                                      std::uint64_t seed) {
   const Run run = [=](std::uint64_t n, Random& random) {
@@ -94,8 +94,8 @@ std::optional<std::uint64_t> sequence_quantile_units(double tolerated, double al
   return search(run, least, seed);
 }
 
-std::optional<std::uint64_t> quantile_units(double tolerated, bool all_rows, double alpha, std::uint64_t least,
-                                            std::uint64_t seed) {
+std::optional<std::uint64_t> quantile_units(double tolerated, bool all_rows, double alpha,
+                                            std::uint64_t least, std::uint64_t seed) {
   const Run run = [=](std::uint64_t n, Random& random) {
     std::vector<ClusterSum> clusters(n, {static_cast<double>(kPowerRows), 0});
     for (ClusterSum& cluster : clusters) {

@@ -81,7 +81,8 @@ Figure mean_figure(const gpu::MeasurementTable& table, const Selection& selectio
   rules.clip = clip;
   // The limit plays no part in the interval; it stands where nothing can lie above it.
   const double end = clip.value_or(schema::info(metric).high);
-  const auto test = test_metric(table, selection, {metric, Aggregate::sequence_mean}, {end, true}, rules, alpha, kSeed);
+  const auto test =
+      test_metric(table, selection, {metric, Aggregate::sequence_mean}, {end, true}, rules, alpha, kSeed);
   if (!test || test->n == 0 || !test->upper) return {};
   return {test->estimate, *test->upper, true};
 }
@@ -137,7 +138,8 @@ struct Place {
   schema::SliceWhere where;
 };
 
-Place worst_place(const SuggestInputs& inputs, Metric metric, std::optional<double> clip, const Scope& scope) {
+Place worst_place(const SuggestInputs& inputs, Metric metric, std::optional<double> clip,
+                  const Scope& scope) {
   const gpu::MeasurementTable& table = *inputs.table;
   Place place{mean_figure(table, select_sequences(table, {}), metric, clip, inputs.alpha), {}};
   for (const schema::SliceWhere& where : scope.slices) {
@@ -163,23 +165,25 @@ std::vector<Line> mean_lines(const SuggestInputs& inputs, const Wanted& wanted, 
   const Place place = worst_place(inputs, wanted.metric, clip, scope);
   if (!place.worst.known) return {};
   const double limit = std::min(rounded_up(place.worst.upper * inputs.headroom), entry.high);
-  if (clip && limit >= *clip) clip = rounded_up(2 * limit);  // so few sequences that they prove next to nothing
+  if (clip && limit >= *clip)
+    clip = rounded_up(2 * limit);  // so few sequences that they prove next to nothing
   if (clip && *clip >= entry.high) clip.reset();
   if (!clip && !entry.bounded) return {};
   const std::string where = place.where.empty() ? "" : " on " + schema::slice_text(place.where);
   std::vector<Line> lines{
       {fmt::format("{{id: {}, metric: {}, aggregate: sequence_mean, {}max: {}{}}}", wanted.id, entry.name,
-                   clip ? fmt::format("clip: {}, ", schema::number_text(*clip)) : "", schema::number_text(limit),
-                   scope.words()),
+                   clip ? fmt::format("clip: {}, ", schema::number_text(*clip)) : "",
+                   schema::number_text(limit), scope.words()),
        fmt::format("measured {}{}, at most {}{}; headroom {}×", figure(place.worst.estimate), where,
                    figure(place.worst.upper), floor_text(inputs, wanted.metric, clip),
                    figure(inputs.headroom))}};
   if (!clip) return lines;
-  lines.push_back({fmt::format("{{id: {}, metric: {}, aggregate: {}, over: sequences, max: {}{}}}", wanted.tail,
-                               entry.name, schema::to_string(scope.tail), schema::number_text(*clip), scope.words()),
-                   fmt::format("the largest mean of a sequence was {}; at most {} of the sequences may lie above "
-                               "the clip",
-                               figure(spread.largest), percent(tolerated_fraction(scope.tail, true)))});
+  lines.push_back(
+      {fmt::format("{{id: {}, metric: {}, aggregate: {}, over: sequences, max: {}{}}}", wanted.tail,
+                   entry.name, schema::to_string(scope.tail), schema::number_text(*clip), scope.words()),
+       fmt::format("the largest mean of a sequence was {}; at most {} of the sequences may lie above "
+                   "the clip",
+                   figure(spread.largest), percent(tolerated_fraction(scope.tail, true)))});
   return lines;
 }
 
@@ -195,9 +199,10 @@ std::optional<Line> span_line(const SuggestInputs& inputs) {
                        : quantile == Aggregate::p90 ? summary.p90
                                                     : summary.p50;
   if (!std::isfinite(value)) return std::nullopt;
-  return Line{fmt::format("{{id: span-tail, metric: logit_span, aggregate: {}, max: {}}}",
-                          schema::to_string(quantile), schema::number_text(rounded_up(value * inputs.headroom))),
-              fmt::format("measured {}; headroom {}×", figure(value), figure(inputs.headroom))};
+  return Line{
+      fmt::format("{{id: span-tail, metric: logit_span, aggregate: {}, max: {}}}",
+                  schema::to_string(quantile), schema::number_text(rounded_up(value * inputs.headroom))),
+      fmt::format("measured {}; headroom {}×", figure(value), figure(inputs.headroom))};
 }
 
 std::vector<std::string> dimensions_of(const gpu::MeasurementTable& table) {
@@ -215,8 +220,8 @@ struct Plan {
   Scope corpus, monitored;
 };
 
-/// Slices are decided from as many sequences on as the quantile beside the clip takes: the outermost that some
-/// slice, or else the corpus, can prove.
+/// Slices are decided from as many sequences on as the quantile beside the clip takes: the outermost that
+/// some slice, or else the corpus, can prove.
 Plan plan_for(const SuggestInputs& inputs) {
   constexpr std::array kTails{Aggregate::p97, Aggregate::p95, Aggregate::p90};
   const gpu::MeasurementTable& table = *inputs.table;
@@ -269,7 +274,8 @@ std::string head(const SuggestInputs& inputs, const schema::Slices& slices) {
       "# Suggested from {}: {} rows, {} sequences.\n"
       "# Each limit is {} times the upper limit of what was measured, with {} confidence. It says what\n"
       "# this pair does, not what your users can bear: review each line, then run `driftgate contract lint`\n"
-      "# and `driftgate contract test` on it. Means are decided exactly, each sequence counting once and as at\n"
+      "# and `driftgate contract test` on it. Means are decided exactly, each sequence counting once and as "
+      "at\n"
       "# most `clip`; the quantile clause beside it limits how many sequences may lie above the clip.\n"
       "apiVersion: driftgate/v1\nkind: KernelContract\n"
       "metadata: {{name: {}, description: \"Suggested from measurements\"}}\n\n"

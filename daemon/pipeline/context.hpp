@@ -128,7 +128,7 @@ class Context {
   World world;
   std::map<std::string, ModelState, std::less<>> models;
   std::map<std::string, std::unique_ptr<Live>, std::less<>> promotions;
-  std::map<std::string, EngineOutage, std::less<>> outages;  ///< by the engine's base URL
+  std::map<std::string, EngineOutage, std::less<>> outages;               ///< by the engine's base URL
   std::map<std::string, std::unique_ptr<LiveGuard>, std::less<>> guards;  ///< armed ones, by model
   std::map<std::string, std::int64_t, std::less<>> guards_to_read;  ///< could not be read; when to try again
   std::deque<Effect> effects;

@@ -234,7 +234,7 @@ struct GuardPlan {
 
 /// What is done when a clause that the rule matches is violated.
 struct EscalationRule {
-  std::string match;  ///< "family.id" or "family.*"
+  std::string match;                 ///< "family.id" or "family.*"
   std::optional<Stage> stage;        ///< absent: any stage, or the guard if `guard` is set
   bool guard = false;                ///< `stage: guard`: matches in the guard only
   std::optional<Severity> severity;  ///< absent: any severity

@@ -98,9 +98,11 @@ std::string why_no_share_of_rows(const Clause& clause, const Contract& contract)
   const auto* subject = std::get_if<MetricSubject>(&clause.subject);
   const bool asked = subject != nullptr && is_quantile(*subject) && clause.over == QuantileOver::rows;
   if (!asked || contract.assumptions.max_tokens > 0) return {};
-  return "over: rows counts each row alike, so that a sequence has as much say as it has rows, and the exact limit of "
+  return "over: rows counts each row alike, so that a sequence has as much say as it has rows, and the exact "
+         "limit of "
          "that share needs the most tokens that a sequence can have; state assumptions.max_tokens, or write "
-         "over: average_sequence (each sequence counts once) or over: sequences (sequences whose mean is beyond)";
+         "over: average_sequence (each sequence counts once) or over: sequences (sequences whose mean is "
+         "beyond)";
 }
 
 std::string why_no_exact_mean(const Clause& clause, const Contract& contract) {
@@ -126,9 +128,9 @@ const Clause* quantile_beside(const Clause& clipped, const Contract& contract) {
   if (subject == nullptr || !clipped.clip || !clipped.limits.max) return nullptr;
   const auto found = std::ranges::find_if(contract.clauses, [&](const Clause& other) {
     const auto* tail = std::get_if<MetricSubject>(&other.subject);
-    return tail != nullptr && tail->metric == subject->metric && other.over == QuantileOver::sequences && is_quantile(*tail) &&
-           other.limits.max && *other.limits.max <= *clipped.clip && !other.limits.floor_multiple &&
-           covers(other, clipped);
+    return tail != nullptr && tail->metric == subject->metric && other.over == QuantileOver::sequences &&
+           is_quantile(*tail) && other.limits.max && *other.limits.max <= *clipped.clip &&
+           !other.limits.floor_multiple && covers(other, clipped);
   });
   return found == contract.clauses.end() ? nullptr : &*found;
 }
@@ -149,7 +151,8 @@ void read_over(Fields& fields, const MetricSubject& subject, Clause& clause) {
     }
     clause.over = static_cast<QuantileOver>(*index);
   }
-  if (clause.over == QuantileOver::sequences || !is_quantile(subject) || info(subject.metric).group != MetricGroup::realised)
+  if (clause.over == QuantileOver::sequences || !is_quantile(subject) ||
+      info(subject.metric).group != MetricGroup::realised)
     return;
   (at ? *at : fields.cursor())
       .refuse(
@@ -192,7 +195,8 @@ void read_means(Fields& fields, Clause& clause) {
 
 void check_means(const Contract& contract, std::vector<Fault>& faults) {
   const auto faulty = [&](const Clause& clause) {
-    return std::ranges::any_of(faults, [&](const Fault& fault) { return fault.position.line == clause.position.line; });
+    return std::ranges::any_of(
+        faults, [&](const Fault& fault) { return fault.position.line == clause.position.line; });
   };
   for (const Clause& clause : contract.clauses) {
     const Limits& limits = clause.limits;

@@ -28,8 +28,8 @@ namespace driftgate::schema {
 /// where one can, where the contract asks for the approximate method, and where the clause limits no mean.
 [[nodiscard]] std::string why_no_exact_mean(const Clause& clause, const Contract& contract);
 
-/// Why no method can decide the clause's quantile over rows under this contract, and what to write instead. Empty where
-/// one can, and for every other clause.
+/// Why no method can decide the clause's quantile over rows under this contract, and what to write instead.
+/// Empty where one can, and for every other clause.
 [[nodiscard]] std::string why_no_share_of_rows(const Clause& clause, const Contract& contract);
 
 /// The clause that limits how many sequences may lie above the clip of `clipped`: a quantile over sequences

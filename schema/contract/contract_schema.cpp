@@ -177,12 +177,14 @@ Json clause(Json subjects, const Json& limits) {
 Json metric_clause(Json subjects, const Json& limits, bool slices) {
   subjects["metric"] = one_of(metric_names(false), metric_help().c_str());
   Json out = clause(std::move(subjects), limits);
-  out["properties"]["aggregate"] = one_of(aggregate_names(), "sequence_mean where it is not stated and makes sense");
-  out["properties"]["clip"] = {{"type", "number"},
-                               {"description", "of a sequence_mean: each sequence's mean counts as at most this"}};
+  out["properties"]["aggregate"] =
+      one_of(aggregate_names(), "sequence_mean where it is not stated and makes sense");
+  out["properties"]["clip"] = {
+      {"type", "number"}, {"description", "of a sequence_mean: each sequence's mean counts as at most this"}};
   out["properties"]["over"] =
       one_of({"average_sequence", "rows", "sequences"},
-             "what a quantile limits the share of: rows in an average sequence, each sequence counting once (where it is "
+             "what a quantile limits the share of: rows in an average sequence, each sequence counting once "
+             "(where it is "
              "not stated), all rows (with assumptions.max_tokens), or sequences, by their means");
   if (out["properties"].contains("floor_multiple")) {
     out["dependencies"] = {{"floor_multiple", Json::array({"max", "floor_cap"})},

@@ -39,9 +39,7 @@ std::string hidden_text(const std::string& what, std::uint32_t least, std::uint6
                         const Contract& contract) {
   const double corpus = std::ceil(least / kSmallSlice);
   const std::string searched =
-      contract.slices.discover
-          ? fmt::format(" (where discovery searches halves: {:.0f})", 2 * corpus)
-          : "";
+      contract.slices.discover ? fmt::format(" (where discovery searches halves: {:.0f})", 2 * corpus) : "";
   return fmt::format(
       "with min_sequences: {} a slice that is {:g}% of the corpus is never looked at unless the corpus has "
       "{:.0f} sequences{}, though {} can be decided from {} on; write min_sequences: {}",
@@ -64,14 +62,15 @@ void warn_hidden(const Contract& contract, std::vector<Fault>& warnings) {
     if (!clause.min_sequences) {
       shared = std::max(shared, *need);
     } else if (needlessly(*clause.min_sequences, *need)) {
-      warnings.push_back({clause.position, "",
-                          hidden_text(clause.address(), *clause.min_sequences, *need, contract)});
+      warnings.push_back(
+          {clause.position, "", hidden_text(clause.address(), *clause.min_sequences, *need, contract)});
     }
   }
   if (shared > 0 && needlessly(contract.slices.min_sequences, shared)) {
-    warnings.push_back(
-        {{}, "", "slices: " + hidden_text("every clause on slices", contract.slices.min_sequences, shared,
-                                          contract)});
+    warnings.push_back({{},
+                        "",
+                        "slices: " + hidden_text("every clause on slices", contract.slices.min_sequences,
+                                                 shared, contract)});
   }
 }
 

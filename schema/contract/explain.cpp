@@ -86,14 +86,16 @@ std::vector<std::string> size_plan(const Contract& contract) {
   bool any = false;
   for (const Clause& clause : contract.clauses) {
     any = any || !clause.slices.empty();
-    if (clause.min_sequences) own.push_back(fmt::format("{} from {} on", clause.address(), *clause.min_sequences));
+    if (clause.min_sequences)
+      own.push_back(fmt::format("{} from {} on", clause.address(), *clause.min_sequences));
   }
   if (!any) return {};
   const std::string others = own.empty() ? "" : fmt::format(" ({})", fmt::join(own, ", "));
   return {fmt::format("decides slices of at least {} sequences{}", contract.slices.min_sequences, others)};
 }
 
-/// What a clipped mean and its quantile clause together say of the mean as it is, for values with a largest one.
+/// What a clipped mean and its quantile clause together say of the mean as it is, for values with a largest
+/// one.
 std::vector<std::string> certified_plan(const Contract& contract, Stage stage) {
   std::vector<std::string> plan;
   for (const Clause& clause : contract.clauses) {
@@ -104,11 +106,10 @@ std::vector<std::string> certified_plan(const Contract& contract, Stage stage) {
     const double share = 1 - *quantile_of(*quantile.aggregate);
     const double end = info(quantile.metric).high;
     if (!std::isfinite(end)) continue;
-    plan.push_back(fmt::format("with {} and {} passed, the mean without the clip is at most {} ({} + {}·({} − {}))",
-                               clause.address(), beside->address(),
-                               figure(*clause.limits.max + share * (end - *clause.clip)),
-                               ecmascript_number(*clause.limits.max), figure(share), figure(end),
-                               ecmascript_number(*clause.clip)));
+    plan.push_back(fmt::format(
+        "with {} and {} passed, the mean without the clip is at most {} ({} + {}·({} − {}))",
+        clause.address(), beside->address(), figure(*clause.limits.max + share * (end - *clause.clip)),
+        ecmascript_number(*clause.limits.max), figure(share), figure(end), ecmascript_number(*clause.clip)));
   }
   return plan;
 }
@@ -218,7 +219,8 @@ void explain_escalation(const Escalation& escalation, Explanation& out) {
 std::string demand_text(const Clause& clause) {
   std::string subject = subject_text(clause.subject);
   subject += over_text(clause);
-  if (clause.clip) subject += fmt::format(", each sequence's counted as at most {},", ecmascript_number(*clause.clip));
+  if (clause.clip)
+    subject += fmt::format(", each sequence's counted as at most {},", ecmascript_number(*clause.clip));
   std::string text = fmt::format("{} {}", subject, fmt::join(limit_words(clause.limits), " and "));
   for (const SliceRole role : clause.slices) {
     text +=

@@ -72,7 +72,8 @@ std::string exact_words(const MetricSubject& subject, const Clause& clause) {
 
 std::string quantile_words(QuantileOver over) {
   if (over == QuantileOver::sequences) return "betting on the share of sequences beyond the limit";
-  if (over == QuantileOver::average_sequence) return "betting on each sequence's share of rows beyond the limit";
+  if (over == QuantileOver::average_sequence)
+    return "betting on each sequence's share of rows beyond the limit";
   return "betting on rows, bets sized for max_tokens: more are needed where sequences are shorter";
 }
 
@@ -94,7 +95,8 @@ LeastN mean_in_captures(const Setting& setting, const MetricSubject& subject, co
   }
   if (approximate && tau && !weighs_tokens(subject)) return gaffke_mean(setting, *tau);
   if (approximate && !(tau && counts_events(subject.metric))) {
-    const auto betting = tau && !clause.limits.max_delta ? least_n_betting(*tau, setting.alpha) : std::nullopt;
+    const auto betting =
+        tau && !clause.limits.max_delta ? least_n_betting(*tau, setting.alpha) : std::nullopt;
     const std::uint64_t n = std::min(betting.value_or(kClustersForBootstrap), kClustersForBootstrap);
     return answer(setting, n, "bootstrap-t, approximate, betting under 50; heavier tails need more");
   }

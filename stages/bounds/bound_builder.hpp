@@ -47,11 +47,17 @@ struct BoundBuilder {
   MeanTest add_tv_links();
   /// Link 4, bounds_sequence.cpp.
   void add_sequence();
-  /// (1 − W)⁺ of each sequence with target tokens, W being the product of their importance ratios; each cluster counts
-  /// once. Its mean over responses that K_inf sampled is tv_seq.
+  /// The exact upper limit of the mean of `losses`, at level 1 − `level`.
+  void add_sequence_sampled(std::span<const ClusterSum> losses, double level);
+  /// The smallest of the `limits` that stand for whole sequences; nothing without any.
+  void add_sequence_best(int limits);
+  /// What whole sequences would be if every reachable prefix were as the worst measured row.
+  void add_sequence_sups();
+  /// (1 − W)⁺ of each sequence with target tokens, W being the product of their importance ratios; each
+  /// cluster counts once. Its mean over responses that K_inf sampled is tv_seq.
   [[nodiscard]] std::vector<ClusterSum> lost_shares() const;
-  /// The mean of `losses`, an estimate of tv_seq that is unbiased and not a bound. `sampled`: the tokens were sampled by
-  /// K_inf; otherwise the link is broken and has no limit.
+  /// The mean of `losses`, an estimate of tv_seq that is unbiased and not a bound. `sampled`: the tokens were
+  /// sampled by K_inf; otherwise the link is broken and has no limit.
   void add_sequence_estimate(std::span<const ClusterSum> losses, bool sampled);
   /// Link 3, bounds_sequence.cpp; link 4 must be there.
   void add_reward(const MeanTest& tv);

@@ -56,8 +56,8 @@ void BoundBuilder::add_sequence() {
   for (const std::size_t i : selection) length.add(table.sequences[i].rows);
   const std::vector<ClusterSum> losses = lost_shares();
   // Two or three limits stand for the best of them, so each has its share of the level.
-  const bool all_known = std::ranges::all_of(
-      selection, [&](std::size_t i) { return table.sequences[i].target.n > 0; });
+  const bool all_known =
+      std::ranges::all_of(selection, [&](std::size_t i) { return table.sequences[i].target.n > 0; });
   const int limits = sampled && !values_only && all_known && !losses.empty() ? 3 : 2;
   const double level = alpha / limits;
   const auto sums = [&](Metric metric) {
@@ -85,30 +85,41 @@ void BoundBuilder::add_sequence() {
   add_sum("sequence_tv", sums(Metric::tv), [](double sum) { return std::clamp(sum, 0.0, 1.0); });
   add_sum("sequence_kl", sums(Metric::kl_inf_train),
           [](double sum) { return std::min(1.0, std::sqrt(std::max(0.0, sum) / 2)); });
-  if (limits == 3) {
-    const MeanTest exact = betting_mean(losses, ratio_mean(losses), {}, level, seed);
-    BoundLink& link = add_mean(4, "sequence_sampled", Bound::sequence, Horizon::sequence, exact,
-                               [](double value) { return std::clamp(value, 0.0, 1.0); });
-    link.alpha = level;
-    link.assumption = kWholeResponses;
-    link.status = AssumptionStatus::unchecked;
-  }
-  if (const BoundLink* found = best_link(chain, Bound::sequence, Horizon::sequence)) {
-    const BoundLink source = *found;
-    BoundLink& best = add(4, "sequence_best", std::nullopt, Horizon::sequence);
-    const std::uint32_t number = best.number;
-    best = source;
-    best.number = number;
-    best.name = "sequence_best";
-    best.bound.reset();
-    best.alpha = alpha;
-    best.from = source.name;
-    best.method = (limits == 3 ? "the smallest limit of sequence_tv, sequence_kl and sequence_sampled, each at a third of "
-                                 "alpha: "
-                               : "the smaller limit of sequence_tv and sequence_kl, each at half of alpha: ") +
-                  source.method;
-  }
+  if (limits == 3) add_sequence_sampled(losses, level);
+  add_sequence_best(limits);
   add_sequence_estimate(losses, sampled);
+  add_sequence_sups();
+}
+
+void BoundBuilder::add_sequence_sampled(std::span<const ClusterSum> losses, double level) {
+  const MeanTest exact = betting_mean(losses, ratio_mean(losses), {}, level, seed);
+  BoundLink& link = add_mean(4, "sequence_sampled", Bound::sequence, Horizon::sequence, exact,
+                             [](double value) { return std::clamp(value, 0.0, 1.0); });
+  link.alpha = level;
+  link.assumption = kWholeResponses;
+  link.status = AssumptionStatus::unchecked;
+}
+
+void BoundBuilder::add_sequence_best(int limits) {
+  const BoundLink* found = best_link(chain, Bound::sequence, Horizon::sequence);
+  if (found == nullptr) return;
+  const BoundLink source = *found;
+  BoundLink& best = add(4, "sequence_best", std::nullopt, Horizon::sequence);
+  const std::uint32_t number = best.number;
+  best = source;
+  best.number = number;
+  best.name = "sequence_best";
+  best.bound.reset();
+  best.alpha = alpha;
+  best.from = source.name;
+  best.method =
+      (limits == 3 ? "the smallest limit of sequence_tv, sequence_kl and sequence_sampled, each at a third "
+                     "of alpha: "
+                   : "the smaller limit of sequence_tv and sequence_kl, each at half of alpha: ") +
+      source.method;
+}
+
+void BoundBuilder::add_sequence_sups() {
   if (assumptions.max_tokens == 0) {
     add_missing(4, "sequence_sup_tv", std::nullopt, Horizon::sequence, "assumptions.max_tokens");
     return;

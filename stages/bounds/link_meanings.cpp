@@ -20,7 +20,8 @@ constexpr std::array kMeanings = {
             "logit_span s, which is at most s/4."},
     Meaning{"span_kl", "No measured row has a KL divergence above this, in either direction: s²/8."},
     Meaning{"tv_measured",
-            "The measured mean total variation, each sequence counting once: of this share of a sequence's tokens "
+            "The measured mean total variation, each sequence counting once: of this share of a sequence's "
+            "tokens "
             "K_inf draws another one than K_train would, when the two are coupled as well as can be."},
     Meaning{"tv_upper",
             "What the mean total variation is at most, given the part of the distributions that the captures "
@@ -46,16 +47,17 @@ constexpr std::array kMeanings = {
         "The same from the KL divergence of whole responses, which adds up over positions: usually far the "
         "smaller."},
     Meaning{"sequence_sampled",
-            "The same from the tokens that K_inf sampled, exactly: betting on (1 − W)⁺ of each response, whose mean is "
+            "The same from the tokens that K_inf sampled, exactly: betting on (1 − W)⁺ of each response, "
+            "whose mean is "
             "the total variation of whole responses."},
+    Meaning{"sequence_best",
+            "The best of these, which counts: the share of whole responses that another kernel would have "
+            "written otherwise is at most this."},
     Meaning{
-        "sequence_best",
-        "The best of these, which counts: the share of whole responses that another kernel would have "
-        "written otherwise is at most this."},
-    Meaning{"tv_sequence",
-            "The total variation of whole responses itself, estimated without bias from the tokens that K_inf "
-            "sampled: the mean of (1 − W)⁺ over responses, W being the product of their importance ratios. "
-            "upper_exact is its limit by betting, which assumes nothing of how responses scatter."},
+        "tv_sequence",
+        "The total variation of whole responses itself, estimated without bias from the tokens that K_inf "
+        "sampled: the mean of (1 − W)⁺ over responses, W being the product of their importance ratios. "
+        "upper_exact is its limit by betting, which assumes nothing of how responses scatter."},
     Meaning{
         "sequence_sup_tv",
         "What it would be over max_tokens tokens if no reachable prefix were worse than the worst measured "

@@ -25,7 +25,8 @@ bool first(std::uint8_t& bits, KeyBit bit) {
 std::int64_t block_ms(const schema::CanaryPlan& plan, const FailureHistory& incumbent) {
   if (plan.burst_ms) return *plan.burst_ms;
   constexpr double kOverStall = 3'000;  // ms of a block for each second of a stall
-  return std::max(schema::kLeastBlockMs, static_cast<std::int64_t>(std::ceil(kOverStall * incumbent.longest_stall_s())));
+  return std::max(schema::kLeastBlockMs,
+                  static_cast<std::int64_t>(std::ceil(kOverStall * incumbent.longest_stall_s())));
 }
 
 CanaryState::CanaryState(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

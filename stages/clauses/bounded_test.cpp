@@ -43,8 +43,8 @@ const gpu::Moments& moments_of(const gpu::SequenceRow& row, std::size_t index, S
 
 /// A sequence's part of the mean by that side's bounds: its units, or its own mean, capped, once. An infinite
 /// bound that is capped is the cap.
-ClusterSum mean_part(const gpu::SequenceRow& row, std::size_t index, Side side, const schema::MetricSubject& subject,
-                     const MeanRules& rules) {
+ClusterSum mean_part(const gpu::SequenceRow& row, std::size_t index, Side side,
+                     const schema::MetricSubject& subject, const MeanRules& rules) {
   const gpu::Moments& moments = moments_of(row, index, side);
   if (moments.n == 0) return {};
   const auto n = static_cast<double>(moments.n);
@@ -68,7 +68,8 @@ ClusterSum count_part(const gpu::SequenceRow& row, std::size_t index, std::optio
 }
 
 std::optional<std::pair<double, double>> range_of(const gpu::MeasurementTable& table,
-                                                  const schema::MetricSubject& subject, const MeanRules& rules) {
+                                                  const schema::MetricSubject& subject,
+                                                  const MeanRules& rules) {
   return clipped_range(finite_range(table, subject.metric), schema::info(subject.metric).low, rules.clip);
 }
 
@@ -196,10 +197,9 @@ ClauseVerdict apply_tests(const ClauseData& data, const MetricQuestion& question
   std::string what = subject_text(clause);
   if (quantile) {
     verdict.details["tolerated_fraction"] = tau;
-    what = fmt::format("the share of {} {} {} {} (clause: {})",
-                       share_of(rules.over),
-                       schema::to_string(subject.metric), limit.is_max ? "over" : "under", figure(limit.value),
-                       what);
+    what = fmt::format("the share of {} {} {} {} (clause: {})", share_of(rules.over),
+                       schema::to_string(subject.metric), limit.is_max ? "over" : "under",
+                       figure(limit.value), what);
   }
   explain(question, what, tau, low, high, known, verdict);
   if (p_proof <= verdict.alpha && verdict.verdict == Verdict::inconclusive)
@@ -245,7 +245,8 @@ ClauseVerdict decide_census(const ClauseData& data, const MetricQuestion& questi
   if (verdict.n == 0) {
     return error_verdict(std::move(verdict), what + " cannot be decided: the captures hold no values of it.");
   }
-  const std::uint64_t least = clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
+  const std::uint64_t least =
+      clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
   verdict.rule = VerdictRule::bounded_census;
   verdict.details["least_units"] = static_cast<double>(least);
   const double harm = limit.is_max ? values.low : values.high;
@@ -330,8 +331,8 @@ schema::Result<BoundedFigures> harm_figures(const gpu::MeasurementTable& table,
   const auto range = range_of(table, subject, rules);
   out.once = !schema::weighs_tokens(subject);
   if (!range || (!out.once && rules.max_tokens == 0)) {
-    return schema::fail(schema::ErrorCode::unsupported,
-                        std::string(schema::to_string(subject.metric)) + " has no range that is known beforehand");
+    return schema::fail(schema::ErrorCode::unsupported, std::string(schema::to_string(subject.metric)) +
+                                                            " has no range that is known beforehand");
   }
   out.most = out.once ? 1 : rules.max_tokens;
   for (const gpu::SequenceRow& row : table.sequences) {

@@ -117,7 +117,8 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
                      const MetricLimit& limit, ClauseVerdict& verdict) {
   copy_figures(test, verdict);
   const bool quantile = subject.aggregate && schema::quantile_of(*subject.aggregate);
-  const bool rows = quantile ? clause.over != schema::QuantileOver::sequences : schema::weighs_tokens(subject);
+  const bool rows =
+      quantile ? clause.over != schema::QuantileOver::sequences : schema::weighs_tokens(subject);
   const char* unit = rows ? "rows" : "sequences";
   if (test.n == 0) {
     verdict = error_verdict(
@@ -146,15 +147,14 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
     verdict.verdict = Verdict::violated;
   }
   if (!quantile) {
-    verdict.message = mean_message(subject_text(clause), limit, limit.value, unit, verdict) + beside_text(verdict);
+    verdict.message =
+        mean_message(subject_text(clause), limit, limit.value, unit, verdict) + beside_text(verdict);
     return allow_no_harm(clause, verdict);
   }
   verdict.details["tolerated_fraction"] = share;
-  const std::string what =
-      fmt::format("the share of {} {} {} {} (clause: {})",
-                  share_of(clause.over),
-                  schema::to_string(subject.metric), limit.is_max ? "over" : "under", figure(limit.value),
-                  subject_text(clause));
+  const std::string what = fmt::format("the share of {} {} {} {} (clause: {})", share_of(clause.over),
+                                       schema::to_string(subject.metric), limit.is_max ? "over" : "under",
+                                       figure(limit.value), subject_text(clause));
   verdict.message = mean_message(what, {share, true}, share, unit, verdict);
   if (proof <= verdict.alpha && verdict.verdict == Verdict::inconclusive)
     verdict.message = long_sequences_text(what, share, verdict);
@@ -168,8 +168,10 @@ bool share_of_rows_within(double tolerated, const ClauseVerdict& verdict) {
 
 std::string long_sequences_text(const std::string& what, double tolerated, const ClauseVerdict& verdict) {
   return fmt::format(
-      "{}{} is within the {} that may be, but of all {} rows {} are beyond the limit, because they lie in long "
-      "sequences: inconclusive. Write over: rows with assumptions.max_tokens to limit the share of all rows, or over: "
+      "{}{} is within the {} that may be, but of all {} rows {} are beyond the limit, because they lie in "
+      "long "
+      "sequences: inconclusive. Write over: rows with assumptions.max_tokens to limit the share of all rows, "
+      "or over: "
       "sequences to limit how many sequences are beyond.",
       what, on_slice(verdict.where), percent(tolerated), count_text(verdict.n),
       percent(verdict.details.at("share_of_rows")));
@@ -179,7 +181,8 @@ void apply_advice(const MeanAdvice& advice, ClauseVerdict& verdict) {
   std::vector<std::string> ways;
   if (advice.clusters) {
     verdict.details["needed_clusters"] = static_cast<double>(*advice.clusters);
-    ways.push_back(fmt::format("about {} sequences like these would prove it exactly", count_text(*advice.clusters)));
+    ways.push_back(
+        fmt::format("about {} sequences like these would prove it exactly", count_text(*advice.clusters)));
   }
   if (advice.clip) {
     verdict.details["clip_that_would_do"] = *advice.clip;
@@ -274,8 +277,8 @@ void apply_paired(const MeanTest& test, double margin, ClauseVerdict& verdict) {
 }
 
 void allow_no_harm(const schema::Clause& clause, ClauseVerdict& verdict) {
-  const bool tested = verdict.rule == VerdictRule::test || verdict.rule == VerdictRule::bounded_test || verdict.rule == VerdictRule::margin ||
-                      verdict.rule == VerdictRule::limits;
+  const bool tested = verdict.rule == VerdictRule::test || verdict.rule == VerdictRule::bounded_test ||
+                      verdict.rule == VerdictRule::margin || verdict.rule == VerdictRule::limits;
   if (clause.require != schema::Requirement::no_harm || !tested) return;
   if (verdict.verdict != Verdict::inconclusive) return;
   verdict.verdict = Verdict::pass;

@@ -16,8 +16,8 @@ namespace driftgate::stages {
 /// of the two.
 [[nodiscard]] std::optional<MetricLimit> metric_limit(const schema::Clause& clause);
 
-/// Whether details.share_of_rows, where it is, is at most `tolerated`. A share of the rows of an average sequence does
-/// not pass otherwise (docs/design/statistics.md, "Quantiles").
+/// Whether details.share_of_rows, where it is, is at most `tolerated`. A share of the rows of an average
+/// sequence does not pass otherwise (docs/design/statistics.md, "Quantiles").
 [[nodiscard]] bool share_of_rows_within(double tolerated, const schema::ClauseVerdict& verdict);
 /// The message of a verdict that does not pass for that reason; `what` is the share in words.
 [[nodiscard]] std::string long_sequences_text(const std::string& what, double tolerated,

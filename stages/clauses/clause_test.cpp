@@ -119,7 +119,8 @@ void advise(const ClauseData& data, const MetricQuestion& question, const Select
             ClauseVerdict& verdict) {
   const bool open = verdict.verdict == Verdict::inconclusive && verdict.rule == schema::VerdictRule::test;
   // Monitored slices are many, and inconclusive ones do not block.
-  if (!open || question.rules.means == schema::Means::approximate || verdict.role == schema::SliceRole::monitored)
+  if (!open || question.rules.means == schema::Means::approximate ||
+      verdict.role == schema::SliceRole::monitored)
     return;
   const auto advice = advise_metric(*data.table, selection, question.subject, question.limit, question.rules,
                                     data.alpha, data.seed);
@@ -145,8 +146,7 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
   if (clause.limits.floor_multiple) {
     verdict.threshold = clause.limits.max;
     verdict.limit_kind = "max";
-    auto found =
-        floor_limit(data.floors, clause, subject, verdict.where, rules, data.alpha, data.seed);
+    auto found = floor_limit(data.floors, clause, subject, verdict.where, rules, data.alpha, data.seed);
     if (!found) return error_verdict(std::move(verdict), "Not decided: " + found.error().message + ".");
     floor = std::move(*found);
     limit = MetricLimit{floor->limit, true};
@@ -172,7 +172,8 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
                       subject.aggregate == schema::Aggregate::min ||
                       subject.aggregate == schema::Aggregate::max;
   if (census) {
-    const std::uint64_t units = clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
+    const std::uint64_t units =
+        clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
     apply_census(*data.table, selection, subject, *limit, units, verdict);
   } else {
     auto test = test_metric(*data.table, selection, subject, *limit, rules, data.alpha, data.seed);
@@ -209,7 +210,8 @@ ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause
                             const schema::SliceWhere& where, schema::SliceRole role) {
   ClauseVerdict verdict = begin_verdict(clause, where, role, data.alpha, data.seed);
   const Selection selection = select_sequences(*data.table, where);
-  const std::uint64_t least = role == schema::SliceRole::corpus ? 1 : schema::min_sequences_of(clause, *data.contract);
+  const std::uint64_t least =
+      role == schema::SliceRole::corpus ? 1 : schema::min_sequences_of(clause, *data.contract);
   if (selection.size() < least) {
     verdict.clusters = selection.size();
     verdict.method = "none: too few sequences";
@@ -222,7 +224,8 @@ ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause
     return verdict;
   }
   if (const auto* exact = std::get_if<schema::ExactSubject>(&clause.subject)) {
-    const std::uint64_t units = clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
+    const std::uint64_t units =
+        clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
     return decide_exact(data, *exact, units, std::move(verdict));
   }
   const bool of_outcomes = std::holds_alternative<schema::OutcomeSubject>(clause.subject);

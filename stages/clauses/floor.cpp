@@ -53,16 +53,19 @@ std::optional<double> histogram_quantile(const Look& look, const schema::SliceWh
 std::optional<double> sequence_quantile(const Look& look) {
   std::vector<double> values;
   for (const std::size_t i : look.selection) {
-    if (const auto value = sequence_value(look.subject.metric, look.table.sequences[i])) values.push_back(*value);
+    if (const auto value = sequence_value(look.subject.metric, look.table.sequences[i]))
+      values.push_back(*value);
   }
   if (values.empty()) return std::nullopt;
   std::ranges::sort(values);
-  const double rank = std::ceil(*schema::quantile_of(*look.subject.aggregate) * static_cast<double>(values.size()));
+  const double rank =
+      std::ceil(*schema::quantile_of(*look.subject.aggregate) * static_cast<double>(values.size()));
   return values[std::clamp<std::size_t>(static_cast<std::size_t>(rank), 1, values.size()) - 1];
 }
 
 schema::Result<void> quantile_floor(const Look& look, const schema::SliceWhere& where, FloorFigure& figure) {
-  figure.estimate = look.rules.over == schema::QuantileOver::sequences ? sequence_quantile(look) : histogram_quantile(look, where);
+  figure.estimate = look.rules.over == schema::QuantileOver::sequences ? sequence_quantile(look)
+                                                                       : histogram_quantile(look, where);
   figure.method = fmt::format("share of {} beyond each step of a grid",
                               look.rules.over == schema::QuantileOver::sequences ? "sequences" : "rows");
   for (const double limit : floor_limit_grid(look.clause.limits)) {

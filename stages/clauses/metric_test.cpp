@@ -45,7 +45,8 @@ double sequence_figure(Metric metric, const TargetTokenSums& r) {
 constexpr std::array<double, 3> kBandWidths{0.001, 0.01, 0.05};
 
 constexpr const char* kNoLengthOfRows =
-    "the share of all rows is decided exactly only where the contract states assumptions.max_tokens, the most tokens "
+    "the share of all rows is decided exactly only where the contract states assumptions.max_tokens, the "
+    "most tokens "
     "that a sequence can have";
 
 /// What one sequence adds to the retention of `band`: its tokens within it, or itself.
@@ -58,8 +59,8 @@ ClusterSum band_part(schema::Band band, const TargetTokenSums& r) {
 }
 
 bool per_sequence(Metric metric) {
-  return metric == Metric::chi2_sequence || metric == Metric::tv_sequence ||
-         metric == Metric::log_ppl_diff || metric == Metric::sequence_log_ratio;
+  return metric == Metric::chi2_sequence || metric == Metric::tv_sequence || metric == Metric::log_ppl_diff ||
+         metric == Metric::sequence_log_ratio;
 }
 
 /// A sum over target tokens whose mean is the metric.
@@ -103,8 +104,8 @@ ClusterSum metric_part(const schema::MetricSubject& subject, const MeanRules& ru
   return {1, rules.clip ? std::min(mean, *rules.clip) : mean};
 }
 
-/// What one sequence adds to the share beyond a quantile's limit: `column` counts its rows there, and without one
-/// its mean is looked at.
+/// What one sequence adds to the share beyond a quantile's limit: `column` counts its rows there, and without
+/// one its mean is looked at.
 ClusterSum quantile_part(Metric metric, std::optional<std::size_t> column, const MetricLimit& limit,
                          const SequenceRow& row) {
   if (!column) {
@@ -253,12 +254,13 @@ schema::Result<MeanTest> test_metric(const gpu::MeasurementTable& table, const S
   return test;
 }
 
-MeanTest test_share(std::span<const ClusterSum> clusters, double tolerated, const MeanRules& rules, double alpha,
-                    std::uint64_t seed) {
+MeanTest test_share(std::span<const ClusterSum> clusters, double tolerated, const MeanRules& rules,
+                    double alpha, std::uint64_t seed) {
   if (rules.over == schema::QuantileOver::rows && rules.max_tokens > 0)
     return betting_mean(clusters, tolerated, {0, 1, static_cast<double>(rules.max_tokens)}, alpha, seed);
   MeanTest test = exceedance(clusters, tolerated, alpha, seed);
-  if (rules.over == schema::QuantileOver::average_sequence) test.details["share_of_rows"] = ratio_mean(clusters);
+  if (rules.over == schema::QuantileOver::average_sequence)
+    test.details["share_of_rows"] = ratio_mean(clusters);
   if (rules.over != schema::QuantileOver::rows) return test;
   MeanTest none;
   none.n = test.n;
@@ -284,8 +286,8 @@ std::optional<MeanAdvice> advise_metric(const gpu::MeasurementTable& table, cons
     return std::nullopt;
   auto clusters =
       collect(table, selection, [&](const SequenceRow& row) { return metric_part(subject, rules, row); });
-  return advise_mean(std::move(clusters), question_of(table, subject, limit, rules), rules, limit.is_max, alpha,
-                     seed);
+  return advise_mean(std::move(clusters), question_of(table, subject, limit, rules), rules, limit.is_max,
+                     alpha, seed);
 }
 
 schema::Result<BoundedFigures> bounded_figures(const gpu::MeasurementTable& table,
@@ -306,8 +308,8 @@ schema::Result<BoundedFigures> bounded_figures(const gpu::MeasurementTable& tabl
   }
   const MeanQuestion question = question_of(table, subject, limit, rules);
   if (!question.range || (!question.once && rules.max_tokens == 0)) {
-    return schema::fail(schema::ErrorCode::unsupported,
-                        std::string(schema::to_string(subject.metric)) + " has no range that is known beforehand");
+    return schema::fail(schema::ErrorCode::unsupported, std::string(schema::to_string(subject.metric)) +
+                                                            " has no range that is known beforehand");
   }
   for (const SequenceRow& row : table.sequences) out.parts.push_back(metric_part(subject, rules, row));
   out.low = question.range->first;

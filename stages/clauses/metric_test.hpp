@@ -37,12 +37,12 @@ inline constexpr double kLeastEssFraction = 0.5;
                                                    const MetricLimit& limit, const MeanRules& rules,
                                                    double alpha, std::uint64_t seed);
 
-/// Tests the share beyond the limit of a quantile clause against `tolerated`, of the population that `rules.over` names.
-/// `clusters`: rows and rows beyond, or 1 and whether the sequence's mean is beyond. Of an average sequence
-/// details.share_of_rows is the share of all rows
-/// (docs/design/statistics.md, "Quantiles").
-[[nodiscard]] MeanTest test_share(std::span<const ClusterSum> clusters, double tolerated, const MeanRules& rules,
-                                  double alpha, std::uint64_t seed);
+/// Tests the share beyond the limit of a quantile clause against `tolerated`, of the population that
+/// `rules.over` names. `clusters`: rows and rows beyond, or 1 and whether the sequence's mean is beyond. Of
+/// an average sequence details.share_of_rows is the share of all rows (docs/design/statistics.md,
+/// "Quantiles").
+[[nodiscard]] MeanTest test_share(std::span<const ClusterSum> clusters, double tolerated,
+                                  const MeanRules& rules, double alpha, std::uint64_t seed);
 
 /// advise_mean for a mean that `test_metric` left open; std::nullopt for other figures.
 [[nodiscard]] std::optional<MeanAdvice> advise_metric(const gpu::MeasurementTable& table,
@@ -63,8 +63,8 @@ inline constexpr double kLeastEssFraction = 0.5;
   return limit.is_max ? value > limit.value : value < limit.value;
 }
 
-/// The same for the mean sum/n of a sequence, whose sum was rounded at each of n additions: a mean that is at the limit but
-/// for that is not beyond it.
+/// The same for the mean sum/n of a sequence, whose sum was rounded at each of n additions: a mean that is at
+/// the limit but for that is not beyond it.
 [[nodiscard]] inline bool mean_beyond(double sum, double n, const MetricLimit& limit) {
   const double at = limit.value * n;
   const double rounding = n * std::numeric_limits<double>::epsilon() * std::abs(at);
@@ -96,8 +96,8 @@ struct BoundedFigures {
 /// vocabulary.
 [[nodiscard]] std::optional<std::pair<double, double>> finite_range(const gpu::MeasurementTable& table,
                                                                     schema::Metric metric);
-/// How the figures of a quantile clause are weighed: each cluster once, or by its rows, of which max_tokens are the most.
-/// Error: `unsupported` without max_tokens.
+/// How the figures of a quantile clause are weighed: each cluster once, or by its rows, of which max_tokens
+/// are the most. Error: `unsupported` without max_tokens.
 [[nodiscard]] schema::Result<void> weigh_share(const MeanRules& rules, BoundedFigures& figures);
 
 /// The index of the table's threshold that counts rows beyond the limit. Error: `invalid_argument` if it has

@@ -33,27 +33,25 @@ std::string on_slice(const schema::SliceWhere& where) {
 }
 
 std::string subject_text(const schema::Clause& clause) {
-  return std::visit(Overload{[](const schema::MetricSubject& s) {
-                               const std::string name(schema::to_string(s.metric));
-                               const bool tokens = s.aggregate == schema::Aggregate::mean;
-                               if (s.band && tokens)
-                                 return fmt::format("{} {} over tokens", name, schema::to_string(*s.band));
-                               if (s.band) return name + " " + std::string(schema::to_string(*s.band));
-                               return s.aggregate ? std::string(schema::to_string(*s.aggregate)) + " " + name
-                                                  : name;
-                             },
-                             [](const schema::BoundSubject& s) {
-                               return fmt::format("{} bound per {}", schema::to_string(s.bound),
-                                                  s.horizon == schema::Horizon::token ? "token" : "sequence");
-                             },
-                             [](const schema::OutcomeSubject& s) { return "outcome " + s.outcome; },
-                             [](const schema::ExactSubject& s) {
-                               return "equal " + std::string(schema::to_string(s.tensor));
-                             },
-                             [](const schema::SignalSubject& s) {
-                               return "signal " + std::string(schema::to_string(s.signal));
-                             }},
-                    clause.subject);
+  return std::visit(
+      Overload{
+          [](const schema::MetricSubject& s) {
+            const std::string name(schema::to_string(s.metric));
+            const bool tokens = s.aggregate == schema::Aggregate::mean;
+            if (s.band && tokens) return fmt::format("{} {} over tokens", name, schema::to_string(*s.band));
+            if (s.band) return name + " " + std::string(schema::to_string(*s.band));
+            return s.aggregate ? std::string(schema::to_string(*s.aggregate)) + " " + name : name;
+          },
+          [](const schema::BoundSubject& s) {
+            return fmt::format("{} bound per {}", schema::to_string(s.bound),
+                               s.horizon == schema::Horizon::token ? "token" : "sequence");
+          },
+          [](const schema::OutcomeSubject& s) { return "outcome " + s.outcome; },
+          [](const schema::ExactSubject& s) { return "equal " + std::string(schema::to_string(s.tensor)); },
+          [](const schema::SignalSubject& s) {
+            return "signal " + std::string(schema::to_string(s.signal));
+          }},
+      clause.subject);
 }
 
 std::string_view share_of(schema::QuantileOver over) {

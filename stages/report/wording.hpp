@@ -19,7 +19,8 @@ namespace driftgate::stages {
 /// The subject of a clause in words: "mean tv", "p99_9 logit_span", "outcome correct", "reward bound per
 /// token".
 [[nodiscard]] std::string subject_text(const schema::Clause& clause);
-/// Of what a quantile clause limits the share: "rows with", "rows in an average sequence with", "sequences with a mean".
+/// Of what a quantile clause limits the share: "rows with", "rows in an average sequence with", "sequences
+/// with a mean".
 [[nodiscard]] std::string_view share_of(schema::QuantileOver over);
 /// An inconclusive verdict on this clause and slice, without figures.
 [[nodiscard]] schema::ClauseVerdict begin_verdict(const schema::Clause& clause,

@@ -128,8 +128,7 @@ ClauseVerdict measure(const ClauseData& data, const SearchSpace& space, const Se
   verdict.lower = test.lower;
   verdict.upper = test.upper;
   verdict.rule = schema::VerdictRule::e_value;
-  verdict.e_value =
-      betting_e_value(clusters, figures.tau, range, figures.harm_above, data.seed);
+  verdict.e_value = betting_e_value(clusters, figures.tau, range, figures.harm_above, data.seed);
   const double proof = figures.harm_above ? test.p_low : test.p_high;
   verdict.details["e_proof"] = figures.harm_only ? 0 : 1 / proof;
   verdict.details["e_proof_needed"] = 1 / data.alpha;

@@ -67,13 +67,15 @@ void count_once(std::vector<ClusterSum>& clusters);
 
 /// The p-value alone of the same bets, of the hypothesis "the mean is at most tau" if `above`, else of "the
 /// mean is at least tau". 1 if the clusters do not respect `range`.
-[[nodiscard]] double betting_p_value(std::span<const ClusterSum> clusters, double tau, const ValueRange& range,
-                                     bool above, std::uint64_t seed, double cap = 0.99);
+[[nodiscard]] double betting_p_value(std::span<const ClusterSum> clusters, double tau,
+                                     const ValueRange& range, bool above, std::uint64_t seed,
+                                     double cap = 0.99);
 
 /// The final capital of the same bets against the same hypotheses. It is an e-value: its mean under the
 /// hypothesis is at most 1 for any distribution.
-[[nodiscard]] double betting_e_value(std::span<const ClusterSum> clusters, double tau, const ValueRange& range,
-                                     bool above, std::uint64_t seed, double cap = 0.99);
+[[nodiscard]] double betting_e_value(std::span<const ClusterSum> clusters, double tau,
+                                     const ValueRange& range, bool above, std::uint64_t seed,
+                                     double cap = 0.99);
 
 /// Tests the ratio mean by the cluster bootstrap-t (Hall, Ann. Statist. 1988). Seeded and approximate.
 /// Undecidable with fewer than 50 clusters, if one cluster makes more than 10% of the sum of absolute values,

@@ -83,8 +83,9 @@ TEST_CASE("clip, over and means are read, explained and told apart from rows") {
         "p97 of tv over the means of sequences at most 0.25");
   CHECK(demand_text(clause_of(contract, "statistical.rows")) == "p97 of tv over all rows at most 0.3");
   for (const char* over : {"", "over: average_sequence, "}) {
-    const Clause clause = clause_of(
-        parse(with_clause(kTv, std::string("metric: tv, aggregate: p97, ") + over + "max: 0.3")), "statistical.tv");
+    const Clause clause =
+        clause_of(parse(with_clause(kTv, std::string("metric: tv, aggregate: p97, ") + over + "max: 0.3")),
+                  "statistical.tv");
     CHECK(clause.over == QuantileOver::average_sequence);
     CHECK(demand_text(clause) == "p97 of tv over the rows of an average sequence at most 0.3");
   }
@@ -143,7 +144,8 @@ TEST_CASE("a stored contract is read as it was registered, whatever registration
   REQUIRE(stored.contract.has_value());
   CHECK_FALSE(why_no_exact_mean(clause_of(*stored.contract, "numerical.span"), *stored.contract).empty());
   // Every other fault stays one.
-  CHECK_FALSE(parse_stored_contract(with_clause(kSpan, "metric: kl_inf_trian, max: 0.5"), "c").contract.has_value());
+  CHECK_FALSE(
+      parse_stored_contract(with_clause(kSpan, "metric: kl_inf_trian, max: 0.5"), "c").contract.has_value());
 }
 
 TEST_CASE("a clip that caps nothing or everything is a fault") {

@@ -46,14 +46,17 @@ TEST_CASE("a critical slice that would be tested and could not pass is told with
              "100: a slice between the two is tested and cannot pass; write min_sequences: 116"));
   CHECK_FALSE(says(few, "statistical.tv needs"));
   CHECK_FALSE(says(with(clauses, "116"), "cannot pass;"));
-  CHECK_FALSE(says(with(kClipped + "\n  - " + tail("0.25", ", slices: [critical], min_sequences: 116"), "100"),
-                   "cannot pass;"));
+  CHECK_FALSE(
+      says(with(kClipped + "\n  - " + tail("0.25", ", slices: [critical], min_sequences: 116"), "100"),
+           "cannot pass;"));
   // Monitored slices that lack data do not block: fewer sequences can still show harm.
-  CHECK_FALSE(says(with("{id: tv, metric: tv, aggregate: sequence_mean, max: 0.02, slices: [monitored]}", "20"),
-                   "cannot pass;"));
+  CHECK_FALSE(
+      says(with("{id: tv, metric: tv, aggregate: sequence_mean, max: 0.02, slices: [monitored]}", "20"),
+           "cannot pass;"));
 }
 
-TEST_CASE("a min_sequences that hides slices which could be decided is told with the corpus that it asks for") {
+TEST_CASE(
+    "a min_sequences that hides slices which could be decided is told with the corpus that it asks for") {
   const std::string clauses = kClipped + "\n  - " + tail("0.25", ", slices: [critical]");
   CHECK(says(with(clauses, "200"),
              "slices: with min_sequences: 200 a slice that is 5% of the corpus is never looked at unless the "

@@ -67,8 +67,8 @@ TEST_CASE("an exact mean needs what its limit leaves of the range, a clip leaves
   CHECK(needs().alpha == spent_alpha(Stage::offline_numeric, 0.05, 1));
   CHECK(needs().n == 175);
   contract.confidence.alpha =
-      0.05 / spent_alpha(Stage::offline_numeric, 1, 1);        // so that 0.05 itself is spent
-  CHECK(needs().n == 150);                                     // no exact method has less, whatever the drift
+      0.05 / spent_alpha(Stage::offline_numeric, 1, 1);  // so that 0.05 itself is spent
+  CHECK(needs().n == 150);                               // no exact method has less, whatever the drift
   contract.confidence.alpha = 0.05;
   clause.clip = 0.25;
   CHECK(share_left(clause) == doctest::Approx(0.08));

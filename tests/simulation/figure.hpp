@@ -8,8 +8,8 @@
 namespace driftgate::simulation {
 
 /// What a figure must be. `exact`: at most `nominal` up to three Monte-Carlo standard errors; `at_least`: no
-/// less than `nominal` up to the same; `approximate`: at most its stated `ceiling` up to the same (the nominal
-/// level where it states none); `figure` claims nothing and is reported.
+/// less than `nominal` up to the same; `approximate`: at most its stated `ceiling` up to the same (the
+/// nominal level where it states none); `figure` claims nothing and is reported.
 enum class Claim : std::uint8_t { exact, at_least, approximate, figure };
 
 /// One number that a simulation found.
@@ -22,7 +22,7 @@ struct Figure {
   std::uint64_t runs = 0;
   std::optional<double> nominal{};
   Claim claim = Claim::figure;
-  std::string reference{};  ///< what the design gives for it, or empty
+  std::string reference{};          ///< what the design gives for it, or empty
   std::optional<double> ceiling{};  ///< of an approximate claim
 
   [[nodiscard]] bool holds() const;

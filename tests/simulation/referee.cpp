@@ -25,7 +25,8 @@ struct PValues {
 
 using Sample = std::vector<RefereeSequence>;
 
-/// A claim on fixed data: the figure of a world that it is about, and the decision of a sample on a limit of it.
+/// A claim on fixed data: the figure of a world that it is about, and the decision of a sample on a limit of
+/// it.
 struct FixedClaim {
   const char* name;
   double (*truth)(const RefereeWorld&);
@@ -65,35 +66,49 @@ PValues all_rows(const RefereeWorld& world, const Sample& sample, double limit, 
 }
 
 PValues share_of_sequences(const RefereeWorld& world, const Sample& sample, double limit, std::uint64_t) {
-  const auto above = static_cast<std::uint64_t>(std::ranges::count_if(
-      sample, [&](const RefereeSequence& s) { return stages::mean_beyond(s.sum, s.rows, {world.sequence_limit, true}); }));
-  return {stages::binomial_at_most(above, sample.size(), limit), stages::binomial_at_least(above, sample.size(), limit)};
+  const auto above = static_cast<std::uint64_t>(std::ranges::count_if(sample, [&](const RefereeSequence& s) {
+    return stages::mean_beyond(s.sum, s.rows, {world.sequence_limit, true});
+  }));
+  return {stages::binomial_at_most(above, sample.size(), limit),
+          stages::binomial_at_least(above, sample.size(), limit)};
 }
 
 PValues mean_once(const RefereeWorld&, const Sample& sample, double limit, std::uint64_t seed) {
-  return bets(parts(sample, [](const RefereeSequence& s) { return ClusterSum{1, s.sum / s.rows}; }), limit, {}, seed);
+  return bets(parts(sample,
+                    [](const RefereeSequence& s) {
+                      return ClusterSum{1, s.sum / s.rows};
+                    }),
+              limit, {}, seed);
 }
 
 PValues mean_clipped(const RefereeWorld&, const Sample& sample, double limit, std::uint64_t seed) {
-  return bets(parts(sample, [](const RefereeSequence& s) { return ClusterSum{1, std::min(s.sum / s.rows, kClip)}; }),
+  return bets(parts(sample,
+                    [](const RefereeSequence& s) {
+                      return ClusterSum{1, std::min(s.sum / s.rows, kClip)};
+                    }),
               limit, {0, kClip, 1}, seed);
 }
 
 PValues mean_tokens(const RefereeWorld& world, const Sample& sample, double limit, std::uint64_t seed) {
-  return bets(
-      parts(sample, [](const RefereeSequence& s) { return ClusterSum{static_cast<double>(s.rows), s.sum}; }), limit,
-      {0, 1, static_cast<double>(world.longest)}, seed);
+  return bets(parts(sample,
+                    [](const RefereeSequence& s) {
+                      return ClusterSum{static_cast<double>(s.rows), s.sum};
+                    }),
+              limit, {0, 1, static_cast<double>(world.longest)}, seed);
 }
 
 constexpr std::array kClaims{
     FixedClaim{"quantile over an average sequence", [](const RefereeWorld& w) { return w.share_average; },
                average_sequence},
-    FixedClaim{"quantile over rows, max_tokens known", [](const RefereeWorld& w) { return w.share_rows; }, all_rows},
-    FixedClaim{"quantile over sequences", [](const RefereeWorld& w) { return w.share_sequences; }, share_of_sequences},
+    FixedClaim{"quantile over rows, max_tokens known", [](const RefereeWorld& w) { return w.share_rows; },
+               all_rows},
+    FixedClaim{"quantile over sequences", [](const RefereeWorld& w) { return w.share_sequences; },
+               share_of_sequences},
     FixedClaim{"sequence_mean", [](const RefereeWorld& w) { return w.mean_once; }, mean_once},
     FixedClaim{"sequence_mean with clip: 0.1", [](const RefereeWorld& w) { return w.mean_clipped(kClip); },
                mean_clipped, kClip},
-    FixedClaim{"mean over tokens, max_tokens known", [](const RefereeWorld& w) { return w.mean_tokens; }, mean_tokens}};
+    FixedClaim{"mean over tokens, max_tokens known", [](const RefereeWorld& w) { return w.mean_tokens; },
+               mean_tokens}};
 
 struct Worst {
   double rate = -1;
@@ -124,8 +139,9 @@ void referee_fixed_data(const Effort& effort, Figures& out) {
       violation.see(static_cast<double>(violations) / static_cast<double>(runs), world.name);
     }
     const auto add = [&](const char* quantity, const Worst& worst) {
-      out.push_back({"worlds of a referee", claim.name, std::string("400 sequences, worst world: ") + std::string(worst.world),
-                     quantity, worst.rate, runs, kAlpha, Claim::exact, ""});
+      out.push_back({"worlds of a referee", claim.name,
+                     std::string("400 sequences, worst world: ") + std::string(worst.world), quantity,
+                     worst.rate, runs, kAlpha, Claim::exact, ""});
     };
     add("false passes at the limit", pass);
     add("false violations at the limit", violation);
@@ -140,7 +156,8 @@ void referee_long_sequences(const Effort& effort, Figures& out) {
     const char* name;
     bool all_rows;
   };
-  for (const Kind& kind : {Kind{"quantile over an average sequence", false}, Kind{"quantile over rows, max_tokens known", true}}) {
+  for (const Kind& kind : {Kind{"quantile over an average sequence", false},
+                           Kind{"quantile over rows, max_tokens known", true}}) {
     std::uint64_t passes = 0;
     for (std::uint64_t run = 0; run < runs; ++run) {
       Random random(stages::mix64(effort.seed + 901 + 86'028'121 * run));
@@ -156,8 +173,9 @@ void referee_long_sequences(const Effort& effort, Figures& out) {
       passes += proven && (kind.all_rows || rows_within) ? 1 : 0;
     }
     out.push_back({"worlds of a referee", kind.name,
-                   "p90 at most 0.1, 4% of 400 sequences have 200 tokens beyond it, the rest 8 within", "passes",
-                   static_cast<double>(passes) / static_cast<double>(runs), runs, 0.0, Claim::exact, ""});
+                   "p90 at most 0.1, 4% of 400 sequences have 200 tokens beyond it, the rest 8 within",
+                   "passes", static_cast<double>(passes) / static_cast<double>(runs), runs, 0.0, Claim::exact,
+                   ""});
   }
 }
 

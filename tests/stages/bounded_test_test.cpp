@@ -178,5 +178,6 @@ TEST_CASE("slices are searched for harm by the lower bounds, which prove nothing
   CHECK(figures->harm_only);
   CHECK(figures->once);
   CHECK(figures->parts[0].sum == doctest::Approx(0.002));
-  CHECK_FALSE(bounded_figures(table, {Metric::kl_inf_train, Aggregate::sequence_mean}, {0.02, true}, {}).has_value());
+  CHECK_FALSE(
+      bounded_figures(table, {Metric::kl_inf_train, Aggregate::sequence_mean}, {0.02, true}, {}).has_value());
 }

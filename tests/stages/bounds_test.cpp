@@ -290,7 +290,8 @@ TEST_CASE("core metrics, which know no tv, have a chain from their KL") {
   CHECK(bound_chain(table, assumptions, {}, 0.05, 1).refused.find("nothing is known") == 0);
 }
 
-TEST_CASE("the tv of whole sequences stands beside its bounds where K_inf sampled the tokens, and not elsewhere") {
+TEST_CASE(
+    "the tv of whole sequences stands beside its bounds where K_inf sampled the tokens, and not elsewhere") {
   auto table = corpus();
   table.has_tokens = true;
   for (gpu::SequenceRow& row : table.sequences) {

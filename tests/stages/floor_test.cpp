@@ -45,7 +45,8 @@ schema::ClauseVerdict decide(const gpu::MeasurementTable& table, const Floors& f
   return verdict;
 }
 
-const schema::Clause kMean = make::numeric("tv", Metric::tv, Aggregate::sequence_mean, with_floor(0.005, 4, 0.03));
+const schema::Clause kMean =
+    make::numeric("tv", Metric::tv, Aggregate::sequence_mean, with_floor(0.005, 4, 0.03));
 
 TEST_CASE("a clause with a floor multiple and no floor is an error that says which capture to make") {
   const auto verdict = decide(spread(0.001), {}, kMean);
@@ -56,8 +57,8 @@ TEST_CASE("a clause with a floor multiple and no floor is an error that says whi
 
 TEST_CASE("a floor raises the limit to its multiple of the lower confidence limit") {
   const auto table = spread(0.012), floor = spread(0.004);
-  CHECK(decide(table, {}, make::numeric("tv", Metric::tv, Aggregate::sequence_mean, make::max(0.005))).verdict ==
-        Verdict::violated);
+  CHECK(decide(table, {}, make::numeric("tv", Metric::tv, Aggregate::sequence_mean, make::max(0.005)))
+            .verdict == Verdict::violated);
   const auto verdict = decide(table, {.inf = {&floor, "sha256:f"}}, kMean);
   CHECK(verdict.verdict == Verdict::pass);
   CHECK(verdict.alpha == 0.025);
@@ -112,7 +113,8 @@ TEST_CASE("a slice has the floor of the same slice") {
 TEST_CASE("a floor that resampling cannot bound leaves the stated limit and says why") {
   gpu::MeasurementTable floor = make::table();
   for (int i = 0; i < 20; ++i) make::append(floor, {.tv = 0.1, .slices = {}});
-  const auto clause = make::numeric("kl", Metric::kl_inf_train, Aggregate::sequence_mean, with_floor(0.005, 4, 0.03));
+  const auto clause =
+      make::numeric("kl", Metric::kl_inf_train, Aggregate::sequence_mean, with_floor(0.005, 4, 0.03));
   const auto verdict = decide(spread(0.01), {.inf = {&floor, ""}}, clause);
   CHECK(verdict.threshold == 0.005);
   CHECK(verdict.details.at("floor_inf_lower") == 0);

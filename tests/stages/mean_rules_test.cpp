@@ -69,7 +69,9 @@ TEST_CASE("a cluster of several sequences counts once, whatever its size") {
   CHECK(test.clusters == 200);
 }
 
-TEST_CASE("approximate means of a known range are decided by Gaffke's bound at every n, with the exact limits beside") {
+TEST_CASE(
+    "approximate means of a known range are decided by Gaffke's bound at every n, with the exact limits "
+    "beside") {
   for (const std::size_t n : {20U, 50U, 300U}) {
     CAPTURE(n);
     const MeanTest test = test_mean(even(n, 0.01), {0.02, kShare}, kApproximate, 0.05, 1);

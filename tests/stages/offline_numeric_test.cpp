@@ -129,9 +129,10 @@ TEST_CASE("three kinds of quantile count what their names say where long sequenc
   CHECK(verdict.details.at("p_proof") <= verdict.alpha);
   CHECK(verdict.verdict == Verdict::inconclusive);
   CHECK(schema::rederive(verdict).value() == Verdict::inconclusive);
-  CHECK(contains(verdict.message,
-                 "the share of rows in an average sequence with tv over 0.1 (clause: p90 tv) is within the 10% that may "
-                 "be, but of all 9,408 rows 51.02% are beyond the limit, because they lie in long sequences"));
+  CHECK(contains(
+      verdict.message,
+      "the share of rows in an average sequence with tv over 0.1 (clause: p90 tv) is within the 10% that may "
+      "be, but of all 9,408 rows 51.02% are beyond the limit, because they lie in long sequences"));
 
   clause.over = QuantileOver::rows;
   verdict = evaluate(contract, table).clauses.at(0);
@@ -295,7 +296,8 @@ TEST_CASE("rewards outside the contract's range break the reward link") {
   table.infos[3].reward = 0.5;
   const auto some = bound_chain(table, contract.assumptions, {}, 0.05, 1);
   REQUIRE(best_link(some, schema::Bound::reward, schema::Horizon::token) != nullptr);
-  CHECK(best_link(some, schema::Bound::reward, schema::Horizon::token)->status == AssumptionStatus::unchecked);
+  CHECK(best_link(some, schema::Bound::reward, schema::Horizon::token)->status ==
+        AssumptionStatus::unchecked);
   for (auto& info : table.infos) info.reward = 0.5;
   const auto fine = bound_chain(table, contract.assumptions, {}, 0.05, 1);
   REQUIRE(best_link(fine, schema::Bound::reward, schema::Horizon::token) != nullptr);

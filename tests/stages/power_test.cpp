@@ -66,7 +66,8 @@ TEST_CASE("clauses on greedy answers tell how many pairs would show half of what
 TEST_CASE("a clip makes a mean provable from few sequences, and its quantile clause takes about as many") {
   const auto clipped = only(
       contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, clip: 0.25, max: 0.02}]"));
-  const auto whole = only(contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, max: 0.02}]"));
+  const auto whole =
+      only(contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, max: 0.02}]"));
   const auto tail =
       only(contract_with("numerical: [{id: a, metric: tv, aggregate: p97, over: sequences, max: 0.25}]"));
   REQUIRE(clipped.n.has_value());
@@ -128,7 +129,8 @@ TEST_CASE("mirrored requests follow the exact binomial") {
 TEST_CASE("what passes unless violated needs no number, and what cannot pass says so") {
   CHECK(power_at_half(contract_with("runtime: [{id: t, metric: ttft_ms, aggregate: p95, max_ratio: 1.1}]"), 1)
             .empty());
-  const ClausePower never = only(contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, max: 0}]"));
+  const ClausePower never =
+      only(contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, max: 0}]"));
   CHECK_FALSE(never.n.has_value());
   CHECK(never.why_not.find("no amount of data") != std::string::npos);
 }

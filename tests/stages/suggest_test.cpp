@@ -56,7 +56,8 @@ TEST_CASE("a suggestion parses and passes what it was made from") {
   }
 }
 
-TEST_CASE("a suggested mean is clipped above all that was seen, with the quantile clause at the clip beside it") {
+TEST_CASE(
+    "a suggested mean is clipped above all that was seen, with the quantile clause at the clip beside it") {
   const auto table = measured(300, 0.004, 1);
   const auto text = suggest_contract({&table, nullptr, nullptr, "mine", 2, 0.05, ""});
   REQUIRE(text.has_value());

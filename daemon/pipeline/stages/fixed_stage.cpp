@@ -316,7 +316,7 @@ class FixedStage {
   Context& context_;
   const Live& live_;
   Stage stage_;
-  Change jobs_;  ///< that are dispatched by this look
+  Change jobs_;                                              ///< that are dispatched by this look
   std::map<std::string, std::string, std::less<>> folders_;  ///< of the capture jobs, by name
   std::optional<store::EngineRow> engine_;
 };

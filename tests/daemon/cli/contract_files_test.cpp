@@ -18,7 +18,8 @@ namespace {
 const std::string kTrain = "tests/vectors/tiny_f32.safetensors";
 const std::string kInf = "tests/vectors/tiny_bf16.safetensors";
 
-std::string contract_text(const std::string& numerical = "{id: tv, metric: tv, aggregate: sequence_mean, max: 0.1}") {
+std::string contract_text(
+    const std::string& numerical = "{id: tv, metric: tv, aggregate: sequence_mean, max: 0.1}") {
   return "apiVersion: driftgate/v1\nkind: KernelContract\nmetadata: {name: t}\n"
          "kernels: {train: {ref: a}, inf: {ref: b}}\nnumerical:\n  - " +
          numerical + "\n";
@@ -44,8 +45,9 @@ TEST_CASE("a contract that is right is told with its digest, which its spelling 
 }
 
 TEST_CASE("each fault of a contract is told with file, line and column, all at once, and is exit 1") {
-  const std::string file = file_with(contract_text("{id: tv, metric: tvv, aggregate: sequence_mean, max: 0.1}") +
-                                     "  - {id: kl, metric: tv, aggregate: mean, max: -1}\nstatistcal: []\n");
+  const std::string file =
+      file_with(contract_text("{id: tv, metric: tvv, aggregate: sequence_mean, max: 0.1}") +
+                "  - {id: kl, metric: tv, aggregate: mean, max: -1}\nstatistcal: []\n");
   const Ran ran = run_captured({"contract", "lint", file});
   CAPTURE(ran.err);
   CHECK(ran.exit_code == 1);

@@ -37,9 +37,10 @@ TEST_CASE("a stage's report gives each slice its role, its verdicts and its plac
   };
   // The corpus, three languages, two domains and their six combinations.
   REQUIRE(json["slices"].size() == 12);
-  const auto pair = std::find_if(json["slices"].begin(), json["slices"].end(), [](const nlohmann::json& item) {
-    return item["where"] == nlohmann::json{{"domain", "chat"}, {"language", "en"}};
-  });
+  const auto pair =
+      std::find_if(json["slices"].begin(), json["slices"].end(), [](const nlohmann::json& item) {
+        return item["where"] == nlohmann::json{{"domain", "chat"}, {"language", "en"}};
+      });
   REQUIRE(pair != json["slices"].end());
   CHECK((*pair)["role"] == "described");
   CHECK((*pair)["sequences"] == 750);

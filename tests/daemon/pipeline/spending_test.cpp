@@ -64,7 +64,8 @@ jobs::JobResult damaged(const std::string& folder, const char* name) {
   return result;
 }
 
-/// The digest under which a run on the harness's numeric captures is stored. Version 1 of the rules named none.
+/// The digest under which a run on the harness's numeric captures is stored. Version 1 of the rules named
+/// none.
 std::string stored_digest(std::uint32_t rules) {
   json inputs = {{"train", schema::sha256_digest("train")},
                  {"inf", schema::sha256_digest("inf" + std::to_string(kDrifting))}};
@@ -196,7 +197,8 @@ TEST_CASE("a canary whose run was taken before its first window tests at the lev
   CHECK(spent_runs(h, "canary") == 2);
   std::int64_t run = 0;
   for (const auto& entry : h.entries(id, "verdict_reached")) {
-    if (entry["subject"]["stage"] == "canary" && entry["body"]["scope"] == "stage") run = entry["body"]["run"];
+    if (entry["subject"]["stage"] == "canary" && entry["body"]["scope"] == "stage")
+      run = entry["body"]["run"];
   }
   CHECK(run == 2);
 }

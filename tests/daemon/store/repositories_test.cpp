@@ -359,14 +359,16 @@ TEST_CASE_FIXTURE(StoreFixture, "an idempotency key replays its answer to the sa
   const auto find = [&](const KeyedRequest& request) {
     return store->read([&](Reader& reader) { return idempotency_find(reader, request); });
   };
-  const StoredResponse response{.status = 201, .headers = "{\"location\":\"/x\"}", .body = "{}", .effect = "x"};
+  const StoredResponse response{
+      .status = 201, .headers = "{\"location\":\"/x\"}", .body = "{}", .effect = "x"};
   CHECK(!must(find({"ada", "k", "r1"})).has_value());
   write(*store, [&](Tx& tx) { return idempotency_keep(tx, {"ada", "k", "r1"}, response, 10); });
   CHECK(must(find({"ada", "k", "r1"})) == response);
   CHECK(find({"ada", "k", "r2"}).error().code == ErrorCode::invalid_argument);
   CHECK(!must(find({"bob", "k", "r2"})).has_value());
-  const auto twice =
-      store->write("twice", [&](Tx& tx) { return idempotency_keep(tx, {"ada", "k", "r1"}, response, 11); });
+  const auto twice = store->write("twice", [&](Tx& tx) {
+    return idempotency_keep(tx, {"ada", "k", "r1"}, response, 11);
+  });
   CHECK(twice.error().code == ErrorCode::already_exists);
   CHECK(find({"ada", "", "r"}).error().code == ErrorCode::limit_exceeded);
   CHECK(find({"ada", std::string(256, 'k'), "r"}).error().code == ErrorCode::limit_exceeded);
@@ -410,7 +412,11 @@ TEST_CASE_FIXTURE(
     });
   };
   const auto kept = [&](const std::string& id) {
-    return read(*store, [&](Reader& reader) { return idempotency_find(reader, {"ada", id, "r"}); }).has_value();
+    return read(*store,
+                [&](Reader& reader) {
+                  return idempotency_find(reader, {"ada", id, "r"});
+                })
+        .has_value();
   };
   REQUIRE(make("outside", false));
   CHECK_FALSE(kept("outside"));
