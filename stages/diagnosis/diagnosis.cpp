@@ -84,16 +84,28 @@ std::string none_text(const ScopeFigures& all, const Floors& floors) {
   if (all.rows > 0 && all.rms == 0)
     return "The two captures have the same logits up to a constant in each row.";
   const bool large = std::isnan(all.kl) ? all.abs_log_ratio > kLargeLogRatio : all.kl > kLargeKl;
-  std::string out = "No known pattern. ";
-  out += large ? fmt::format(
-                     "The drift ({}) is larger than rounding explains, so something is wrong that this "
-                     "diagnosis does not know; the worst rows and the profile are the place to start.",
-                     size)
-               : fmt::format(
-                     "The drift ({}) is of a size that different rounding explains, and no sequence, slice "
-                     "or position stands out.",
-                     size);
-  return out + floor_text(all.rms, floors);
+  const std::string start = fmt::format("No known pattern. The drift ({}) ", size);
+  if (large) {
+    return start +
+           "is larger than rounding explains, so something is wrong that this diagnosis does not know; the "
+           "worst "
+           "rows and the profile are the place to start." +
+           floor_text(all.rms, floors);
+  }
+  if (below(all, kRoundingKl, kRoundingLogRatio)) {
+    return start +
+           "is as small as what rounding in bf16 was seen to leave, and no sequence, slice or position "
+           "stands out." +
+           floor_text(all.rms, floors);
+  }
+  // Coarser rounding and a fault of the same size look alike: only the kernel's own noise tells them apart.
+  const std::string floor = floor_text(all.rms, floors);
+  return start +
+         "stands out in no sequence, slice or position, and its size alone does not say whether rounding "
+         "explains it" +
+         (floor.empty()
+              ? "; noise floors would (--floor-train, --floor-inf: the same kernel at batch 1 and batch N)."
+              : "." + floor);
 }
 
 json bucket_json(const gpu::ProfileBucket& bucket, double from) {

@@ -152,7 +152,6 @@ TEST_CASE("kernels that only round fit no known pattern") {
     const auto diagnosis = diagnose(measured(train, open(kVectors + name), &corpus));
     CHECK(patterns(diagnosis) == "");
     CHECK(diagnosis.summary.find("No known pattern") == 0);
-    CHECK(diagnosis.summary.find("different rounding explains") != std::string::npos);
   }
   for (const double noise : {1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.15}) {
     CAPTURE(noise);
@@ -432,6 +431,24 @@ TEST_CASE("without a pattern the size of the drift is told by what is known of i
   CHECK(patterns(one_pass) == "");
   CHECK(one_pass.summary.find("(mean kl_inf_train ") != std::string::npos);
   CHECK(one_pass.summary.find(", mean abs_log_ratio ") != std::string::npos);
+}
+
+TEST_CASE("a drift is called rounding only where it is as small as that of bf16, or where floors say so") {
+  const auto summary = [](double noise, const Floors& floors = {}) {
+    return diagnose(made_up(64, [=](int, int) { return noise; }), floors).summary;
+  };
+  const char* as_bf16 = "as small as what rounding in bf16 was seen to leave";
+  const char* unknown = "its size alone does not say whether rounding explains it; noise floors would";
+  CHECK(summary(1e-3).find(as_bf16) != std::string::npos);
+  CHECK(summary(0.1).find(as_bf16) == std::string::npos);
+  CHECK(summary(0.1).find(unknown) != std::string::npos);
+  const auto noise = made_up(64, [](int, int) { return 0.08; });
+  CHECK(summary(0.1, {.train = {}, .inf = {&noise, {}}}).find("so there is nothing to explain") !=
+        std::string::npos);
+  const auto quiet = made_up(64, [](int, int) { return 0.02; });
+  const std::string above = summary(0.1, {.train = {}, .inf = {&quiet, {}}});
+  CHECK(above.find("whether rounding explains it. It is 5 times the noise floor of K_inf.") !=
+        std::string::npos);
 }
 
 TEST_CASE("a large drift without a pattern is not called rounding") {
