@@ -1,5 +1,6 @@
 #include "stages/statistics/distributions.hpp"
 
+#include <algorithm>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <boost/math/special_functions/beta.hpp>
@@ -7,6 +8,13 @@
 #include <limits>
 
 namespace driftgate::stages {
+namespace {
+
+double log_choose(double n, double k) {
+  return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1);
+}
+
+}  // namespace
 
 double normal_cdf(double z) {
   return std::isinf(z) ? (z > 0 ? 1.0 : 0.0) : boost::math::cdf(boost::math::normal{}, z);
@@ -36,6 +44,25 @@ double binomial_at_least(std::uint64_t k, std::uint64_t n, double p) {
   if (k > n || p <= 0) return 0;
   if (p >= 1) return 1;
   return boost::math::ibeta(static_cast<double>(k), static_cast<double>(n - k) + 1, p);
+}
+
+double hypergeometric_at_least(std::uint64_t k, std::uint64_t drawn, std::uint64_t marked,
+                               std::uint64_t pool) {
+  const std::uint64_t unmarked = pool - marked;
+  const std::uint64_t least = drawn > unmarked ? drawn - unmarked : 0;
+  const std::uint64_t most = std::min(drawn, marked);
+  if (k <= least) return 1;
+  if (k > most) return 0;
+  const auto m = static_cast<double>(drawn);
+  const auto in = static_cast<double>(marked);
+  const auto out = static_cast<double>(unmarked);
+  const double all = log_choose(in + out, m);
+  double sum = 0;
+  for (std::uint64_t i = k; i <= most; ++i) {
+    const auto x = static_cast<double>(i);
+    sum += std::exp(log_choose(in, x) + log_choose(out, m - x) - all);
+  }
+  return std::min(1.0, sum);
 }
 
 double clopper_pearson_lower(std::uint64_t k, std::uint64_t n, double alpha) {

@@ -16,6 +16,12 @@ namespace driftgate::stages {
 [[nodiscard]] double binomial_at_most(std::uint64_t k, std::uint64_t n, double p);
 [[nodiscard]] double binomial_at_least(std::uint64_t k, std::uint64_t n, double p);
 
+/// P(X ≥ k), where X is the number of marked items among `drawn` items that are drawn without replacement
+/// from `pool` items, of which `marked` are marked: the p-value of Fisher's exact test, one-sided. Relative
+/// error about 1e-15 · pool · ln pool. Precondition: drawn ≤ pool, marked ≤ pool.
+[[nodiscard]] double hypergeometric_at_least(std::uint64_t k, std::uint64_t drawn, std::uint64_t marked,
+                                             std::uint64_t pool);
+
 /// One-sided confidence limits of a rate, each at level 1 − alpha, after k events in n independent trials
 /// (Clopper & Pearson, Biometrika 1934). For n = 0 they are 0 and 1.
 [[nodiscard]] double clopper_pearson_lower(std::uint64_t k, std::uint64_t n, double alpha);

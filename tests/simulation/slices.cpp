@@ -37,6 +37,9 @@ struct World {
   SliceWhere broken;
   double times = 3;
   std::size_t per_cluster = 1;  ///< sequences that share half of their scatter
+  double rare = 0.02;           ///< share of the language "rare"
+  double zeros = 0;             ///< share of sequences whose figure is exactly zero
+  double broken_zeros = zeros;  ///< the same of broken ones
 };
 
 gpu::MeasurementTable draw(const World& world, Random& random) {
@@ -46,8 +49,8 @@ gpu::MeasurementTable draw(const World& world, Random& random) {
     if (i % world.per_cluster == 0) shared = normal(random);
     const double own = normal(random);
     const double scatter = world.per_cluster == 1 ? own : (shared + own) / std::sqrt(2.0);
-    // One language has 2% of the sequences; the others are even.
-    const bool rare = random.uniform() < 0.02;
+    // The share of one language is given; the others are even.
+    const bool rare = random.uniform() < world.rare;
     const SliceWhere where{{"language", rare ? "rare" : "l" + std::to_string(random.below(world.languages))},
                            {"domain", "d" + std::to_string(random.below(world.domains))},
                            {"length", "p" + std::to_string(random.below(world.lengths))}};
@@ -55,7 +58,8 @@ gpu::MeasurementTable draw(const World& world, Random& random) {
         !world.broken.empty() && std::ranges::all_of(world.broken, [&](const auto& condition) {
           return where.at(condition.first) == condition.second;
         });
-    const double tv = kTypical * std::exp(scatter) * (broken ? world.times : 1);
+    const bool equal = world.zeros > 0 && random.uniform() < (broken ? world.broken_zeros : world.zeros);
+    const double tv = equal ? 0 : kTypical * std::exp(scatter) * (broken ? world.times : 1);
     stages::make::append(table, {2, std::min(1.0, tv), where});
     if (world.per_cluster > 1) table.infos.back().cluster = "c" + std::to_string(i / world.per_cluster);
   }
@@ -138,6 +142,46 @@ double share(std::uint64_t count, std::uint64_t runs) {
   return static_cast<double>(count) / static_cast<double>(runs);
 }
 
+/// Corpora of which most sequences are exactly equal.
+void mostly_equal(const std::string& experiment, const Effort& effort, Figures& out) {
+  const std::string method = "ranks and share above zero, Holm";
+  const SliceWhere rare{{"language", "rare"}};
+  const std::uint64_t runs = effort.runs(1'000);
+  const auto corpus = [&](const char* name, double times, double share_of_rare, double broken_zeros) {
+    World world{name, 11, 6, 6, {}};
+    world.times = times;
+    if (times > 1 || broken_zeros < 0.7) world.broken = rare;
+    world.rare = share_of_rare;
+    world.zeros = 0.7;
+    world.broken_zeros = broken_zeros;
+    return world;
+  };
+  struct Case {
+    World world;
+    std::optional<double> least;  ///< share of runs in which the slice must be named
+  };
+  const Case cases[] = {
+      {corpus("70% exact zeros, 2% of 2,000 sequences at 3 times", 3, 0.02, 0.7), std::nullopt},
+      {corpus("70% exact zeros, 10% of 2,000 sequences at 3 times", 3, 0.1, 0.7), 0.9},
+      {corpus("70% exact zeros, 2% of 2,000 sequences above zero 3 times as often", 1, 0.02, 0.1), 0.9}};
+  for (const auto& [world, least] : cases) {
+    const Counts counts = run(world, runs, effort.seed + 75);
+    const std::string scenario = described(world, counts);
+    out.push_back({experiment, method, scenario, "named", share(counts.named, runs), runs, least,
+                   least ? Claim::at_least : Claim::figure});
+    out.push_back({experiment, method, scenario, "a slice without broken sequences named",
+                   share(counts.elsewhere, runs), runs, counts.alpha, Claim::exact});
+  }
+  const World even = corpus("70% exact zeros, no slice differs", 1, 0.02, 0.7);
+  const Counts counts = run(even, runs, effort.seed + 76);
+  out.push_back({experiment, method, described(even, counts), "a slice named", share(counts.elsewhere, runs),
+                 runs, counts.alpha, Claim::exact});
+  const World doubled = corpus("70% exact zeros, 2% at exactly max_ratio 2", 2, 0.02, 0.7);
+  const Counts at_ratio = run(doubled, runs, effort.seed + 77, 2);
+  out.push_back({experiment, method, described(doubled, at_ratio), "blocked", share(at_ratio.blocked, runs),
+                 runs, at_ratio.alpha, Claim::exact});
+}
+
 }  // namespace
 
 void slices_against_rest(const Effort& effort, Figures& out) {
@@ -176,6 +220,7 @@ void slices_against_rest(const Effort& effort, Figures& out) {
   const Counts beyond = run(tenfold, runs, effort.seed + 74, 2);
   out.push_back({experiment, method, described(tenfold, beyond), "blocked", share(beyond.blocked, runs), runs,
                  0.9, Claim::at_least});
+  mostly_equal(experiment, effort, out);
 }
 
 }  // namespace driftgate::simulation

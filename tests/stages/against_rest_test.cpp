@@ -41,6 +41,38 @@ gpu::MeasurementTable corpus(double times, std::uint64_t seed = 5, std::size_t p
   return table;
 }
 
+/// 2,000 sequences, of which 70% have a tv of exactly zero, in each slice the same share; the others have tv
+/// 0.005 to 0.015, and the 40 French ones `times` as much.
+gpu::MeasurementTable mostly_equal(double times) {
+  Random random(6);
+  auto table = make::table({{Metric::tv, 0.02, true}});
+  for (std::size_t i = 0; i < 2'000; ++i) {
+    const bool french = i % 50 == 0;
+    const double tv = (i / 50 + i % 50) % 10 < 3 ? 0.005 + 0.01 * random.uniform() : 0;
+    make::append(table, {10,
+                         french ? times * tv : tv,
+                         {{"language", french ? "fr" : "l" + std::to_string(random.below(3))},
+                          {"domain", "d" + std::to_string(random.below(5))}}});
+  }
+  return table;
+}
+
+/// 2,000 sequences with a tv of 0.01 or exactly zero; one in five is above zero, and of the 40 French ones
+/// three in five.
+gpu::MeasurementTable often_above_zero() {
+  Random random(7);
+  auto table = make::table({{Metric::tv, 0.02, true}});
+  for (std::size_t i = 0; i < 2'000; ++i) {
+    const bool french = i % 50 == 0;
+    const std::size_t fifth = (i / 50 + i % 50) % 5;
+    make::append(table, {10,
+                         fifth < (french ? 3U : 1U) ? 0.01 : 0,
+                         {{"language", french ? "fr" : "l" + std::to_string(random.below(3))},
+                          {"domain", "d" + std::to_string(random.below(5))}}});
+  }
+  return table;
+}
+
 schema::Contract contract(std::optional<double> max_ratio = {}) {
   auto result = make::contract();
   result.slices.dimensions = {"language", "domain"};
@@ -143,6 +175,130 @@ TEST_CASE("on a slice that the clause names as critical the finding is a sentenc
   CHECK(french->details.at("ratio_to_rest") == doctest::Approx(3).epsilon(0.1));
   CHECK(french->details.at("rest_p_value") <= french->alpha);
   CHECK(french->message.find("Against the rest") != std::string::npos);
+}
+
+TEST_CASE("on a corpus of 70% exact zeros a 2% slice at 3 times is found by the ranks of what is not zero") {
+  const auto found = findings(evaluate(contract(), mostly_equal(3)));
+  REQUIRE(found.size() == 1);
+  const ClauseVerdict& verdict = found[0];
+  CHECK(verdict.where == kFrench);
+  CHECK(verdict.method == "ranks of the figures above zero against the rest of the corpus, Holm");
+  CHECK(verdict.severity == schema::Severity::soft);
+  CHECK(*verdict.estimate == doctest::Approx(3).epsilon(0.15));
+  CHECK(*verdict.lower > 1.5);
+  CHECK(*verdict.lower < *verdict.estimate);
+  CHECK(verdict.details.at("comparisons") == 3);
+  CHECK(verdict.details.at("slice_above_zero") == doctest::Approx(0.3));
+  CHECK(verdict.details.at("rest_above_zero") == doctest::Approx(0.3));
+  CHECK(verdict.details.at("superiority_above_zero") == doctest::Approx(1));
+  // Neither the ranks of all figures nor the share above zero would have found it.
+  const double slices = verdict.details.at("slices_compared");
+  CHECK(slices * verdict.details.at("p_ranks") > verdict.alpha);
+  CHECK(slices * verdict.details.at("p_share_above_zero") > verdict.alpha);
+  CHECK(slices * 3 * verdict.details.at("p_unadjusted") >= *verdict.p_value);
+  CHECK(verdict.message.find("30% of the sequences here are above zero and 30% of the rest") !=
+        std::string::npos);
+  CHECK(verdict.message.find("each in 3 ways") != std::string::npos);
+  CHECK(schema::rederive(verdict).value() == Verdict::violated);
+}
+
+TEST_CASE("a slice that differs from zero three times as often is found, and no ratio is claimed for that") {
+  const schema::Contract c = contract(2);
+  const StageReport report = evaluate(c, often_above_zero());
+  const auto found = findings(report);
+  REQUIRE(found.size() == 1);
+  const ClauseVerdict& verdict = found[0];
+  CHECK(verdict.where == kFrench);
+  CHECK(verdict.method == "share above zero against the rest of the corpus, Fisher, Holm");
+  CHECK(*verdict.estimate == doctest::Approx(3).epsilon(0.1));
+  CHECK_FALSE(verdict.lower.has_value());
+  CHECK(verdict.threshold == 1);
+  CHECK(verdict.severity == schema::Severity::soft);
+  CHECK(report.verdict == Verdict::pass);
+  // The figures above zero are all alike, so that there is nothing to rank among them.
+  CHECK(verdict.details.at("comparisons") == 2);
+  CHECK_FALSE(verdict.details.contains("p_ranks_above_zero"));
+  CHECK(verdict.details.at("p_share_above_zero") < verdict.details.at("p_ranks"));
+  CHECK(verdict.message.find("60% of the sequences here are above zero and 20% of the rest") !=
+        std::string::npos);
+  CHECK(schema::find_rules(verdict.rules)
+            ->severity(verdict, schema::Severity::hard, schema::DiscoveryTerms{false, 2.0}) ==
+        schema::Severity::soft);
+}
+
+TEST_CASE("a max_ratio of 1 gives every finding the clause's severity, as the rules want it") {
+  const auto found = findings(evaluate(contract(1), often_above_zero()));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].threshold == 1);
+  CHECK(found[0].severity == schema::Severity::hard);
+  CHECK(schema::find_rules(found[0].rules)
+            ->severity(found[0], schema::Severity::hard, schema::DiscoveryTerms{false, 1.0}) ==
+        schema::Severity::hard);
+}
+
+TEST_CASE("max_ratio is held against the figures above zero as well") {
+  const StageReport report = evaluate(contract(1.5), mostly_equal(6));
+  const auto found = findings(report);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].threshold == 1.5);
+  CHECK(found[0].severity == schema::Severity::hard);
+  CHECK(*found[0].lower > 1.5);
+  CHECK(found[0].details.at("p_ranks") > 0.001);
+  CHECK(report.verdict == Verdict::violated);
+}
+
+TEST_CASE("equal data never give a finding, wherever its zeros are") {
+  CHECK(findings(evaluate(contract(1.5), mostly_equal(1))).empty());
+  CHECK(findings(evaluate(contract(1.5), mostly_equal(0))).empty());
+  auto zeros = make::table();
+  for (std::size_t i = 0; i < 1'000; ++i) {
+    make::append(zeros, {10, 0, {{"language", i % 10 == 0 ? "fr" : "en"}, {"domain", "d0"}}});
+  }
+  CHECK(findings(evaluate(contract(1.5), zeros)).empty());
+  // Ties of a figure other than zero are compared by ranks alone, and are no difference either.
+  auto ties = make::table();
+  for (std::size_t i = 0; i < 1'000; ++i) {
+    make::append(ties, {10, 0.01, {{"language", i % 10 == 0 ? "fr" : "en"}, {"domain", "d0"}}});
+  }
+  CHECK(findings(evaluate(contract(1.5), ties)).empty());
+}
+
+TEST_CASE("zeros are compared by themselves where they are many, and not where too little is left of them") {
+  std::vector<double> figures(1'000, 0.01);
+  CHECK(choose_comparisons(figures).count() == 1);
+  std::fill_n(figures.begin(), 99, 0.0);
+  CHECK(choose_comparisons(figures).count() == 1);
+  figures[99] = 0;
+  CHECK(choose_comparisons(figures).count() == 2);
+  figures[999] = 0.02;
+  CHECK(choose_comparisons(figures).count() == 3);
+  std::fill_n(figures.begin(), 991, 0.0);
+  CHECK(choose_comparisons(figures).count() == 1);
+  CHECK(choose_comparisons({}).count() == 1);
+}
+
+TEST_CASE("rarer but larger figures are not taken for more drift, and few above zero are not ranked") {
+  const auto sides_of = [](std::vector<double> inside, std::vector<double> outside) {
+    Sides sides;
+    for (const double value : inside) sides.all_inside.sum += value;
+    for (const double value : outside) sides.all_outside.sum += value;
+    sides.all_inside.n = static_cast<double>(inside.size());
+    sides.all_outside.n = static_cast<double>(outside.size());
+    sides.inside = std::move(inside);
+    sides.outside = std::move(outside);
+    return sides;
+  };
+  std::vector<double> outside(1'000, 0.0);
+  for (std::size_t i = 0; i < 500; ++i) outside[i] = 1 + static_cast<double>(i) / 1'000;
+  std::vector<double> inside(200, 0.0);
+  std::fill_n(inside.begin(), 20, 2.0);
+  const Comparisons all{true, true};
+  CHECK(compare_sides(sides_of(inside, outside), all).p_value == 1);
+  std::fill_n(inside.begin(), 20, 20.0);
+  CHECK(compare_sides(sides_of(inside, outside), all).by == RestMethod::ranks_above_zero);
+  CHECK(compare_sides(sides_of(inside, outside), all).p_value < 1e-3);
+  std::fill_n(inside.begin(), 11, 0.0);
+  CHECK(compare_sides(sides_of(inside, outside), all).above_zero.p_value == 1);
 }
 
 TEST_CASE("two broken slices that overlap nothing of each other are both named, and parts of them are not") {

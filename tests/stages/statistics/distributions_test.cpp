@@ -29,6 +29,18 @@ TEST_CASE("the tails of a binomial of three are those computed by hand") {
   CHECK(binomial_at_most(3, 3, 0.5) == 1.0);
 }
 
+TEST_CASE("Fisher's tail is that of the lady who tastes tea, and of draws counted by hand") {
+  // Four of eight cups: all four right in 1 of 70 choices, three or more in 17 of 70.
+  CHECK(hypergeometric_at_least(4, 4, 4, 8) == doctest::Approx(1.0 / 70).epsilon(1e-12));
+  CHECK(hypergeometric_at_least(3, 4, 4, 8) == doctest::Approx(17.0 / 70).epsilon(1e-12));
+  CHECK(hypergeometric_at_least(0, 4, 4, 8) == 1.0);
+  CHECK(hypergeometric_at_least(5, 4, 4, 8) == 0.0);
+  // Of seven of eight cups at least three are marked.
+  CHECK(hypergeometric_at_least(3, 7, 4, 8) == 1.0);
+  CHECK(hypergeometric_at_least(4, 7, 4, 8) == doctest::Approx(0.5).epsilon(1e-12));
+  CHECK(hypergeometric_at_least(1, 5, 0, 8) == 0.0);
+}
+
 TEST_CASE("no trial at all limits a rate to the whole range") {
   CHECK(clopper_pearson_lower(0, 0, 0.05) == 0.0);
   CHECK(clopper_pearson_upper(0, 0, 0.05) == 1.0);
