@@ -113,6 +113,8 @@ Result<void> BatchedDrift::add(const Capture& train, const Capture& inf, const P
   BitComparison bits = bits_;
   TRY(bits.add(train, inf));
   const std::uint64_t on_cpu = TRY(add_figures(train, inf, other || other_tokens_, progress));
+  LogitCheck logits = logits_;
+  for (std::uint64_t row = 0; row < train.rows(); ++row) logits.look(train, inf, row);
   keep_columns(train);
   if (other && !other_tokens_) {
     other->row += undo.rows;
@@ -120,6 +122,7 @@ Result<void> BatchedDrift::add(const Capture& train, const Capture& inf, const P
     std::ranges::fill(figures_, unknown_row());
   }
   bits_ = std::move(bits);
+  logits_ = std::move(logits);
   rows_on_cpu_ += on_cpu;
   undo.done = true;
   return {};
@@ -147,6 +150,7 @@ Result<MeasurementTable> BatchedDrift::table(const Corpus* corpus,
   }
   MeasurementTable out = accumulator.finish();
   if (options_.device != "cpu") out.rows_on_cpu = rows_on_cpu_;
+  logits_.finish(out);
   bits_.finish(out);
   return out;
 }

@@ -9,6 +9,7 @@
 #include "gpu/backend/backend_loader.hpp"
 #include "gpu/capture/capture.hpp"
 #include "gpu/capture/corpus.hpp"
+#include "gpu/capture/logit_check.hpp"
 #include "gpu/compare_bits.hpp"
 #include "gpu/drift.hpp"
 #include "gpu/table/measurement.hpp"
@@ -61,6 +62,7 @@ class BatchedDrift {
   MeasureOptions options_;
   std::vector<std::string> wanted_;
   BitComparison bits_;
+  LogitCheck logits_;
   std::optional<OtherTokens>
       other_tokens_;  ///< of the first batch that has any; none is measured from there on
   std::optional<Shape> shape_;

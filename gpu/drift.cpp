@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "gpu/capture/logit_check.hpp"
 #include "gpu/capture/unknown_logprob.hpp"
 #include "gpu/chunks/chunked_table.hpp"
 #include "gpu/measure_rows.hpp"
@@ -23,8 +24,10 @@ constexpr double kRoundingOverZero = 1e-6;  ///< log-probabilities that engines 
 
 struct Job {
   const Capture& train;
+  const Capture& inf;
   RowSource& source;
   Accumulator& accumulator;
+  LogitCheck& logits;
   Range rows;
 };
 
@@ -40,6 +43,7 @@ Result<void> run(const Job& job, const Progress& progress, const RowSink& sink) 
     for (std::uint64_t i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(row + i);
       TRY(check_row(job.train, row + i, out[i]));
+      job.logits.look(job.train, job.inf, row + i);
       job.accumulator.add(job.train.positions()[at], tokens ? job.train.token_ids()[at] : -1, out[i]);
     }
     if (sink) {
@@ -52,9 +56,9 @@ Result<void> run(const Job& job, const Progress& progress, const RowSink& sink) 
 }
 
 /// Measures the chunks that no earlier run has kept.
-Result<MeasurementTable> run_chunks(const Capture& train, RowSource& source, ChunkedTable chunks,
-                                    const MeasureOptions& options, const Progress& progress,
-                                    const RowSink& sink) {
+Result<MeasurementTable> run_chunks(const Capture& train, const Capture& inf, RowSource& source,
+                                    ChunkedTable chunks, const MeasureOptions& options,
+                                    const Progress& progress, const RowSink& sink) {
   std::uint64_t taken = 0;  // rows of chunks that were taken since the last report
   const auto report_taken = [&] {
     if (std::exchange(taken, 0) > 0 && progress)
@@ -70,8 +74,10 @@ Result<MeasurementTable> run_chunks(const Capture& train, RowSource& source, Chu
     if (options.chunking.stopping()) return std::unexpected(interrupted());
     Accumulator accumulator = chunks.start();
     const std::uint64_t on_cpu = source.rows_on_cpu();
-    TRY(run({train, source, accumulator, rows}, progress, sink));
+    LogitCheck logits;
+    TRY(run({train, inf, source, accumulator, logits, rows}, progress, sink));
     MeasurementTable table = accumulator.finish();
+    logits.finish(table);
     if (options.device != "cpu") table.rows_on_cpu = source.rows_on_cpu() - on_cpu;
     TRY(chunks.add(std::move(table)));
   }
@@ -93,7 +99,7 @@ Result<MeasurementTable> measure(const Capture& train, const Capture& inf, const
   }
   auto source = TRY(open_rows(train, inf, options));
   auto chunks = TRY(ChunkedTable::open(train, inf, corpus, options, source->engine()));
-  return run_chunks(train, *source, std::move(chunks), options, progress, sink);
+  return run_chunks(train, inf, *source, std::move(chunks), options, progress, sink);
 }
 
 Result<MeasurementTable> measure_target_tokens(std::span<const TargetTokenPair> pairs,

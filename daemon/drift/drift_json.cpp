@@ -162,7 +162,11 @@ std::string drift_json(const DriftReport& report) {
   if (report.shard)
     out["shard"] = {{"mode", gpu::to_string(report.shard->shard)}, {"reason", report.shard->reason}};
   if (table.rows_on_cpu) out["rows_on_cpu"] = *table.rows_on_cpu;
-  if (!table.partial.mode.empty()) out["partial"] = Json::parse(stages::partial_json(table, report.corpus));
+  if (!table.partial.mode.empty()) {
+    out["partial"] = Json::parse(stages::partial_json(table, report.corpus));
+  } else if (std::ranges::any_of(table.partial.findings, &gpu::CaptureFinding::decides)) {
+    out["findings"] = Json::parse(stages::findings_json(table));
+  }
   out["slices"] = Json::array();
   for (const DriftSlice& slice : report.slices) out["slices"].push_back(slice_json(report, slice));
   out["floors"] = floors_json(report);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -321,6 +322,21 @@ std::optional<CaptureFinding> find_processing(const Capture& train, const Captur
                   cut, train.rows(), from_train ? "train" : "inf")};
 }
 
+/// Unit roundoff of the arithmetic of the softmax, as the metadata state it; otherwise that of float32.
+schema::Result<double> unit_of_softmax(const SafetensorsFile& file) {
+  constexpr std::array kUnits{std::pair{"float32", 0x1p-24}, std::pair{"float64", 0x1p-53},
+                              std::pair{"bfloat16", 0x1p-8}, std::pair{"float16", 0x1p-11}};
+  const auto stated = file.header().metadata.find("softmax_dtype");
+  if (stated == file.header().metadata.end()) return kUnits.front().second;
+  for (const auto& [name, unit] : kUnits) {
+    if (stated->second == name) return unit;
+  }
+  return invalid(file,
+                 "metadata softmax_dtype '" + stated->second +
+                     "' is none of float32, float64, bfloat16 and float16: the type in which the engine "
+                     "computed its log-probabilities");
+}
+
 }  // namespace
 
 std::vector<CaptureFinding> check_logprobs(const Capture& train, const Capture& inf) {
@@ -344,8 +360,10 @@ std::vector<CaptureFinding> check_logprobs(const Capture& train, const Capture& 
 schema::Result<LogprobError> logprob_error(const Capture& capture) {
   LogprobError out;
   std::uint64_t values = 0;
-  if (rounded_to_bf16(capture, values)) out = {0x1p-8, 0};
+  if (rounded_to_bf16(capture, values)) out.relative = 0x1p-8;
   const SafetensorsFile& file = capture.segments().front().file;
+  const double unit = TRY(unit_of_softmax(file));
+  out.unit = unit;
   const auto found = file.header().metadata.find("logprob_error");
   if (found == file.header().metadata.end()) return out;
   const std::string& text = found->second;

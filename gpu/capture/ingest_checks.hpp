@@ -34,8 +34,9 @@ inline constexpr const char* kUnknownRows = "unknown_rows";
 [[nodiscard]] std::vector<CaptureFinding> check_logprobs(const Capture& train, const Capture& inf);
 
 /// The error of the log-probabilities of a capture: that of float32, or of bf16 where they were rounded to
-/// it, plus the absolute error that the metadata `logprob_error` states, in nats. Errors: invalid_capture
-/// when that is not a number from 0 to 10.
+/// it, plus the absolute error that the metadata `logprob_error` states, in nats; and the rounding of the
+/// softmax in the type that the metadata `softmax_dtype` states. Errors: invalid_capture when the former is
+/// not a number from 0 to 10 or the latter no known type.
 [[nodiscard]] schema::Result<LogprobError> logprob_error(const Capture& capture);
 
 }  // namespace driftgate::gpu

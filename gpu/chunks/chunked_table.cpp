@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "gpu/capture/logit_check.hpp"
 #include "gpu/measure_rows.hpp"
 #include "gpu/table/measurement_merge.hpp"
 #include "schema/sha256.hpp"
@@ -15,7 +16,7 @@ using schema::Result;
 
 namespace {
 
-constexpr int kFormat = 1;  ///< of kept chunks; part of their key
+constexpr int kFormat = 2;  ///< of kept chunks; part of their key
 
 /// Numbers as hexadecimal floats: every bit counts.
 std::string described(const Capture& capture) {
@@ -95,7 +96,7 @@ bool ChunkedTable::fits(const MeasurementTable& table) const {
   const Range& rows = chunks_[next_];
   MeasurementTable expected = start().finish();
   if (options_.device != "cpu") expected.rows_on_cpu = 0;
-  if (table.rows != rows.count() || !mergeable(expected, table)) return false;
+  if (table.rows != rows.count() || !mergeable(expected, table) || !only_unphysical(table)) return false;
   if (table.rows_on_cpu && *table.rows_on_cpu > table.rows) return false;
   if (table.worst_rows.size() > options_.top_rows) return false;
   if (!std::ranges::equal(table.sequences, expected.sequences, {}, &SequenceRow::sequence,

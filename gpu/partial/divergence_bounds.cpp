@@ -106,6 +106,39 @@ double one_sided_tv(const std::vector<MassPair>& shared, const std::vector<MassP
   return on_shared + std::max({0.0, one_by_one, together});
 }
 
+/// The largest tv between a distribution and the one that its log-probabilities give.
+double tv_of_error(const ScaledError& error) {
+  return error.root_mean_square * std::exp(error.most) / 2;
+}
+
+/// tv is a metric: it is as far from that of the listed distributions as these are from the true ones.
+Interval tv_of_lists(const Support& support) {
+  double sum = 0;
+  for (const MassPair& box : support.scaled) {
+    sum += std::abs(std::sqrt(box.p.lower * box.p.upper) - std::sqrt(box.q.lower * box.q.upper)) / 2;
+  }
+  const double slack = tv_of_error(support.error_train) + tv_of_error(support.error_inf);
+  return {sum - slack, sum + slack};
+}
+
+/// KL(a‖b) of the scaled masses, whose sums are not 1. `a`: the error of the kernel in the numerator.
+Interval kl_of_lists(const Support& support, Term term, const ScaledError& a, const ScaledError& b) {
+  double least_sum = 0, largest_sum = 0;
+  for (const MassPair& box : support.scaled) {
+    least_sum += least(term, box);
+    largest_sum += largest(term, box);
+  }
+  const double apart =
+      std::max(std::log(a.total.upper / b.total.lower), std::log(b.total.upper / a.total.lower));
+  return {least_sum / a.total.upper - cpu::phi(apart), largest_sum / a.total.lower};
+}
+
+/// The tighter one of two bounds on each side.
+Interval meet(const Interval& a, const Interval& b) {
+  const double upper = std::min(a.upper, b.upper);
+  return {std::clamp(b.lower, std::min(a.lower, upper), upper), upper};
+}
+
 Interval tv_bounds(const Support& support) {
   double lower = lower_bound(support, tv_term);
   if (!support.complete) {
@@ -114,8 +147,9 @@ Interval tv_bounds(const Support& support) {
   }
   double common = 0;
   for (const MassPair& box : support.shared) common += std::min(box.p.lower, box.q.lower);
-  const double upper = std::min({1.0, 1 - common, upper_bound(support, tv_term, 0.5)});
-  return {std::min(lower, upper), upper};
+  const double upper = std::clamp(std::min(1 - common, upper_bound(support, tv_term, 0.5)), 0.0, 1.0);
+  const Interval boxes{std::min(lower, upper), upper};
+  return support.scaled.empty() ? boxes : meet(boxes, tv_of_lists(support));
 }
 
 }  // namespace
@@ -126,9 +160,16 @@ DivergenceBounds divergence_bounds(const Support& support) {
     const double upper = std::min(top, upper_bound(support, term, tail_weight));
     return Interval{std::min(lower_bound(support, term), upper), upper};
   };
+  Interval train_inf = bounds(kl_train_inf_term, none, kInfinity);
+  Interval inf_train = bounds(kl_inf_train_term, none, kInfinity);
+  if (!support.scaled.empty()) {
+    const ScaledError &train = support.error_train, &inf = support.error_inf;
+    train_inf = meet(train_inf, kl_of_lists(support, kl_train_inf_term, train, inf));
+    inf_train = meet(inf_train, kl_of_lists(support, kl_inf_train_term, inf, train));
+  }
   return {tv_bounds(support),
-          bounds(kl_train_inf_term, none, kInfinity),
-          bounds(kl_inf_train_term, none, kInfinity),
+          train_inf,
+          inf_train,
           bounds(js_term, std::numbers::ln2 / 2, std::numbers::ln2),
           bounds(hellinger2_term, 0.5, 1),
           bounds(chi2_term, none, kInfinity)};

@@ -14,6 +14,14 @@ struct MassPair {
   Interval p, q;
 };
 
+/// What is known of the errors of one kernel's probabilities where they are those of every token and are
+/// known up to a factor that the tokens share (docs/design/measurement.md, "Rounding of the source").
+struct ScaledError {
+  Interval total{1, 1};         ///< of the sum of all probabilities, before that factor
+  double root_mean_square = 0;  ///< of the errors of log-probabilities, in nats, weighed by probability
+  double most = 0;              ///< the largest of these errors
+};
+
 /// Two distributions that are known only in part (docs/design/measurement.md, "Bounds").
 struct Support {
   /// Tokens whose probability both kernels reported: the set H.
@@ -29,6 +37,10 @@ struct Support {
   double unnamed_train = 0, unnamed_inf = 0;
   /// Whether `shared` holds every token of the vocabulary, so that there is no tail.
   bool complete = false;
+  /// The probabilities of `shared` up to a factor for each kernel, parallel to it, and their errors. Empty
+  /// where `shared` is not complete or nothing is known beside it.
+  std::vector<MassPair> scaled;
+  ScaledError error_train, error_inf;
 };
 
 /// Bounds of the divergences (docs/design/measurement.md, "Bounds") over every pair of distributions that
@@ -37,7 +49,9 @@ struct Support {
 /// Lower bounds: each divergence is a sum of terms that are jointly convex and homogeneous in (p, q), so that
 /// merging tokens can only make it smaller (the log-sum inequality; Csiszár 1967), and each term is smallest
 /// where p and q are nearest. Two mergers are tried, H with one tail, and H with each token that only one
-/// kernel reported; the larger result counts. Upper bounds: p and q share nothing outside H.
+/// kernel reported; the larger result counts. Upper bounds: p and q share nothing outside H. Where `scaled`
+/// is given, tv and the two KL have a second pair of bounds, from the lists as wholes; the tighter one
+/// counts.
 struct DivergenceBounds {
   Interval tv, kl_train_inf, kl_inf_train, js, hellinger2, chi2;
 };

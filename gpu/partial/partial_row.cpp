@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "gpu/cpu/row_engine.hpp"
+#include "gpu/partial/listed_masses.hpp"
 #include "gpu/partial/partial_top.hpp"
 
 namespace driftgate::gpu {
@@ -18,13 +19,11 @@ Interval& at(PartialRow& row, Metric metric) {
   return row.bounds[static_cast<std::size_t>(metric)];
 }
 
-Interval mass_of(double logprob, const LogprobError& error) {
-  const double e = error_of(logprob, error);
-  return {std::exp(logprob - e), std::min(1.0, std::exp(logprob + e))};
-}
+/// Of sums of masses in double, over the longest list.
+constexpr double kSumError = 1e-12;
 
 Interval left_over(const Interval& named) {
-  return {std::max(0.0, 1 - named.upper - kMassError), std::clamp(1 - named.lower + kMassError, 0.0, 1.0)};
+  return {std::max(0.0, 1 - named.upper - kSumError), std::clamp(1 - named.lower + kSumError, 0.0, 1.0)};
 }
 
 void grow(Interval& sum, const Interval& part) {
@@ -35,6 +34,7 @@ void grow(Interval& sum, const Interval& part) {
 /// The tokens of one kernel by id, including the target token where its log-probability is known.
 struct Named {
   std::vector<ListedToken> tokens;  ///< by id
+  ListedMasses listed;              ///< of `tokens`
   double cap = 1;                   ///< upper bound of the probability of any other token
   Interval unnamed{0, 1};           ///< mass of all other tokens
 };
@@ -44,7 +44,7 @@ Named name_tokens(const PartialInput& input, const PartialSide& side) {
   out.tokens.assign(side.list.begin(), side.list.end());
   std::ranges::sort(out.tokens, {}, &ListedToken::id);
   if (input.mode == CaptureMode::topk && !side.list.empty()) {
-    out.cap = least_listed(side, input.token);
+    out.cap = least_listed(input, side);
   }
   if (input.token && side.target_logprob) {
     const auto place = std::ranges::lower_bound(out.tokens, *input.token, {}, &ListedToken::id);
@@ -52,8 +52,9 @@ Named name_tokens(const PartialInput& input, const PartialSide& side) {
       out.tokens.insert(place, {*input.token, static_cast<float>(*side.target_logprob)});
     }
   }
+  out.listed = listed_masses(out.tokens, side.error, input.vocabulary);
   Interval named;
-  for (const ListedToken& token : out.tokens) grow(named, mass_of(token.logprob, side.error));
+  for (const Interval& mass : out.listed.masses) grow(named, mass);
   const bool all = input.vocabulary > 0 && out.tokens.size() == input.vocabulary;
   out.unnamed = all ? Interval{0, 0} : left_over(named);
   out.cap = std::min(out.cap, out.unnamed.upper);
@@ -65,6 +66,16 @@ struct Shared {
   double log_p = 0, log_q = 0;
 };
 
+/// Both lists hold every token, by id.
+void fill_scaled(const ListedMasses& train, const ListedMasses& inf, Support& out) {
+  if (train.scaled.empty() || inf.scaled.empty()) return;
+  for (std::size_t i = 0; i < train.scaled.size(); ++i) {
+    out.scaled.push_back({train.scaled[i], inf.scaled[i]});
+  }
+  out.error_train = train.error;
+  out.error_inf = inf.error;
+}
+
 /// Splits the tokens into those that both kernels reported and those that one kernel reported.
 std::vector<Shared> fill_support(const PartialInput& input, const Named& train, const Named& inf,
                                  Support& out) {
@@ -75,8 +86,10 @@ std::vector<Shared> fill_support(const PartialInput& input, const Named& train, 
   while (a != train.tokens.end() || b != inf.tokens.end()) {
     const bool from_train = b == inf.tokens.end() || (a != train.tokens.end() && a->id <= b->id);
     const bool from_inf = a == train.tokens.end() || (b != inf.tokens.end() && b->id <= a->id);
-    const Interval p = from_train ? mass_of(a->logprob, input.train.error) : Interval{0, train.cap};
-    const Interval q = from_inf ? mass_of(b->logprob, input.inf.error) : Interval{0, inf.cap};
+    const auto at_a = static_cast<std::size_t>(a - train.tokens.begin());
+    const auto at_b = static_cast<std::size_t>(b - inf.tokens.begin());
+    const Interval p = from_train ? train.listed.masses[at_a] : Interval{0, train.cap};
+    const Interval q = from_inf ? inf.listed.masses[at_b] : Interval{0, inf.cap};
     if (from_train && from_inf) {
       shared.push_back({a->id, a->logprob, b->logprob});
       out.shared.push_back({p, q});
@@ -93,6 +106,7 @@ std::vector<Shared> fill_support(const PartialInput& input, const Named& train, 
     b += from_inf ? 1 : 0;
   }
   out.complete = input.vocabulary > 0 && shared.size() == input.vocabulary;
+  if (out.complete) fill_scaled(train.listed, inf.listed, out);
   out.tail = out.complete ? MassPair{} : MassPair{left_over(p_shared), left_over(q_shared)};
   out.unnamed_train = train.unnamed.upper;
   out.unnamed_inf = inf.unnamed.upper;
@@ -110,9 +124,9 @@ Interval entropy_term(const Interval& x) {
   return {std::min(f(x.lower), f(x.upper)), peak ? kPeak : ends_high};
 }
 
-Interval entropy_bounds(const Named& named, const LogprobError& error, std::uint32_t vocabulary) {
+Interval entropy_bounds(const Named& named, std::uint32_t vocabulary) {
   Interval sum;
-  for (const ListedToken& token : named.tokens) grow(sum, entropy_term(mass_of(token.logprob, error)));
+  for (const Interval& mass : named.listed.masses) grow(sum, entropy_term(mass));
   const Interval& tail = named.unnamed;
   if (tail.upper == 0) return sum;
   // Every other token has a probability of at most min(cap, tail), so that −log of it is at least −log of
@@ -135,8 +149,8 @@ double least_span(const std::vector<Shared>& shared, const PartialInput& input) 
     const double d = token.log_p - token.log_q;
     low = std::min(low, d);
     high = std::max(high, d);
-    slack =
-        std::max(slack, error_of(token.log_p, input.train.error) + error_of(token.log_q, input.inf.error));
+    slack = std::max(slack, source_error_of(token.log_p, input.train.error) +
+                                source_error_of(token.log_q, input.inf.error));
   }
   return shared.empty() ? 0 : std::max(0.0, high - low - 2 * slack);
 }
@@ -207,8 +221,8 @@ PartialRow measure_partial_row(const PartialInput& input) {
   const double span = least_span(shared, input);
   at(row, Metric::logit_span) = {span, kInfinity};
   at(row, Metric::logit_max_abs) = {span / 2, kInfinity};
-  at(row, Metric::entropy_train) = entropy_bounds(train, input.train.error, input.vocabulary);
-  at(row, Metric::entropy_inf) = entropy_bounds(inf, input.inf.error, input.vocabulary);
+  at(row, Metric::entropy_train) = entropy_bounds(train, input.vocabulary);
+  at(row, Metric::entropy_inf) = entropy_bounds(inf, input.vocabulary);
   PartialInput tops = input;
   if (input.mode == CaptureMode::matched) {  // the target token may be the most likely one without being
                                              // among the chosen ids

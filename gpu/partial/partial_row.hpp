@@ -12,20 +12,19 @@
 
 namespace driftgate::gpu {
 
-/// The largest error of a stored log-probability l, in nats: |l|·relative + absolute.
+/// The errors of the log-probabilities of one capture (docs/design/measurement.md, "Rounding of the source").
 struct LogprobError {
+  /// Of a stored log-probability l, in nats: |l|·relative + absolute.
   double relative = 0x1p-24;  ///< float32
   double absolute = 0;
+  /// Unit roundoff of the arithmetic in which the engine computed its softmax: 2⁻²⁴ for float32.
+  double unit = 0x1p-24;
   bool operator==(const LogprobError&) const = default;
 };
 
-/// Engines compute their softmax in float32, so that the listed masses may add up to this much too much or
-/// too little. Every tail is widened by it.
-inline constexpr double kMassError = 2e-6;
-
 /// What one kernel reported for one row.
 struct PartialSide {
-  std::span<const ListedToken> list;  ///< any order, no id twice, no NaN
+  std::span<const ListedToken> list;     ///< any order, no id twice, no NaN
   std::optional<double> target_logprob;  ///< log-probability of the target token
   LogprobError error;
 };
@@ -53,8 +52,7 @@ struct PartialRow {
   /// An unbiased estimate of KL(q‖p) from the lists and a token that K_inf sampled without filters: the exact
   /// terms of the listed tokens, and w − 1 − log w for a token outside them.
   std::optional<double> kl_estimate;
-  bool unknown =
-      false;  ///< the kernels reported no token in common, so that the bounds are trivial
+  bool unknown = false;  ///< the kernels reported no token in common, so that the bounds are trivial
 };
 
 /// The metrics whose figures are bounds in a mode, in the order of Metric.

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <limits>
 
+#include "gpu/partial/listed_masses.hpp"
+
 namespace driftgate::gpu {
 
 namespace {
@@ -44,8 +46,10 @@ Top top_of(const PartialInput& input, const PartialSide& side, double unnamed) {
   const std::vector<ListedToken> order = in_order(side.list);
   Top out;
   if (order.empty()) return {{}, true};
-  const double sure = order.front().logprob - error_of(order.front().logprob, side.error);
-  out.other = top_list ? most_likely(side, input.token).empty() : std::exp(sure) <= unnamed;
+  const double top = order.front().logprob, sure = top - error_of(top, side.error);
+  out.other = top_list
+                  ? most_likely(side, input.token).empty()
+                  : mass_of(top, side.error, normaliser_error(side.error, input.vocabulary)).lower <= unnamed;
   for (const ListedToken& token : order) {
     if (token.logprob + error_of(token.logprob, side.error) >= sure) out.ids.push_back(token.id);
   }
@@ -69,15 +73,11 @@ bool cut_is_sure(const PartialSide& side, const std::vector<ListedToken>& order,
 
 }  // namespace
 
-double error_of(double logprob, const LogprobError& error) {
-  return std::abs(logprob) * error.relative + error.absolute;
-}
-
-double least_listed(const PartialSide& side, std::optional<std::int64_t> token) {
-  const std::vector<ListedToken> listed = most_likely(side, token);
+double least_listed(const PartialInput& input, const PartialSide& side) {
+  const std::vector<ListedToken> listed = most_likely(side, input.token);
   if (listed.empty()) return 1;
-  const double least = listed.back().logprob;
-  return std::min(1.0, std::exp(least + error_of(least, side.error)));
+  const double normaliser = normaliser_error(side.error, input.vocabulary);
+  return mass_of(listed.back().logprob, side.error, normaliser).upper;
 }
 
 std::vector<ListedToken> surely_listed(std::span<const ListedToken> list, const PartialInput& input) {
@@ -131,7 +131,7 @@ Interval margin_bounds(const PartialInput& input) {
     top[0] = std::max(top[0], value);
   };
   for (const ListedToken& token : side.list) {
-    const double slack = error_of(token.logprob, side.error);
+    const double slack = source_error_of(token.logprob, side.error);
     offer(least, token.logprob - slack);
     offer(most, token.logprob + slack);
   }

@@ -10,11 +10,9 @@
 /// `measure_partial_row`.
 namespace driftgate::gpu {
 
-[[nodiscard]] double error_of(double logprob, const LogprobError& error);
-
-/// The largest probability that a token outside the list can have: that of the least likely listed token,
-/// not counting a target token that the engine may have appended.
-[[nodiscard]] double least_listed(const PartialSide& side, std::optional<std::int64_t> token);
+/// The largest probability that a token outside the list of one kernel can have: that of the least likely
+/// listed token, not counting a target token that the engine may have appended.
+[[nodiscard]] double least_listed(const PartialInput& input, const PartialSide& side);
 
 /// The listed tokens, by id, that would be in the list whatever the target token was: all of them, but in
 /// mode topk not the least likely one of a full list, which may have been appended because it is the target

@@ -180,9 +180,11 @@ class Columns {
       report_taken();
       std::optional<Accumulator> accumulator;
       if (root) accumulator.emplace(chunks.start());
-      TRY(measure_rows(rows, root ? &*accumulator : nullptr, progress, sink));
+      LogitCheck logits;
+      TRY(measure_rows(rows, root ? &*accumulator : nullptr, logits, progress, sink));
       if (!root) continue;
       MeasurementTable table = accumulator->finish();
+      logits.finish(table);
       if (options.device != "cpu") table.rows_on_cpu = 0;  // parts of rows are never left to the CPU
       TRY(chunks.add(std::move(table)));
     }
@@ -191,13 +193,14 @@ class Columns {
   }
 
  private:
-  Result<void> measure_rows(const Range& rows, Accumulator* accumulator, const Progress& progress,
-                            const RowSink& sink) {
+  Result<void> measure_rows(const Range& rows, Accumulator* accumulator, LogitCheck& logits,
+                            const Progress& progress, const RowSink& sink) {
     const SplitJob job{parts_.train,
                        parts_.inf,
                        backend_,
                        parts_.collective,
                        accumulator,
+                       logits,
                        parts_.options.top_k,
                        parts_.options.metrics,
                        parts_.ranks.timeout,

@@ -206,6 +206,7 @@ class Split {
       const auto at = static_cast<std::size_t>(batch.first_row) + i;
       if (job_.metrics == DRIFTGATE_METRICS_CORE) cpu::keep_core(rows_[i]);
       TRY(check_row(job_.train, batch.first_row + i, rows_[i]));
+      job_.logits.look(job_.train, job_.inf, batch.first_row + i);
       job_.accumulator->add(job_.train.positions()[at],
                             job_.train.has_tokens() ? job_.train.token_ids()[at] : -1, rows_[i]);
     }

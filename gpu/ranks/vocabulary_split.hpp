@@ -5,6 +5,7 @@
 
 #include "gpu/backend/backend_loader.hpp"
 #include "gpu/capture/capture.hpp"
+#include "gpu/capture/logit_check.hpp"
 #include "gpu/drift.hpp"
 #include "gpu/ranks/collective.hpp"
 #include "gpu/ranks/rank_layout.hpp"
@@ -20,6 +21,7 @@ struct SplitJob {
   Backend& backend;
   Collective& collective;
   Accumulator* accumulator;  ///< at rank 0; null at other ranks
+  LogitCheck& logits;        ///< sees the rows at rank 0
   std::uint32_t top_k = 10;
   std::uint32_t metrics = DRIFTGATE_METRICS_ALL;
   std::chrono::milliseconds timeout = kDefaultRankTimeout;

@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "gpu/capture/logit_check.hpp"
+
 namespace driftgate::gpu {
 
 using schema::Result;
@@ -51,6 +53,7 @@ const char* difference(const MeasurementTable& a, const MeasurementTable& b) {
 
 /// Adds everything but the profile.
 void add(MeasurementTable& into, MeasurementTable other, std::size_t top_rows) {
+  merge_unphysical(into, other, into.rows + other.rows);
   for (WorstRow& row : other.worst_rows) row.row += into.rows;
   into.rows += other.rows;
   into.nonfinite_rows += other.nonfinite_rows;

@@ -25,7 +25,7 @@ std::string bound_metrics_json(const gpu::Summary& summary) {
   return schema::canonical_json(out);
 }
 
-std::string partial_json(const gpu::MeasurementTable& table, const gpu::Summary& corpus) {
+std::string findings_json(const gpu::MeasurementTable& table) {
   json findings = json::array();
   for (const gpu::CaptureFinding& finding : table.partial.findings) {
     findings.push_back({{"name", finding.name},
@@ -35,12 +35,16 @@ std::string partial_json(const gpu::MeasurementTable& table, const gpu::Summary&
                         {"of", finding.of},
                         {"text", finding.text}});
   }
+  return schema::canonical_json(findings);
+}
+
+std::string partial_json(const gpu::MeasurementTable& table, const gpu::Summary& corpus) {
   return schema::canonical_json({{"mode", table.partial.mode},
                                  {"listed", table.partial.listed},
                                  {"tail_train", corpus.tail_train},
                                  {"tail_inf", corpus.tail_inf},
                                  {"unknown_rows", table.partial.unknown_rows},
-                                 {"findings", std::move(findings)}});
+                                 {"findings", json::parse(findings_json(table))}});
 }
 
 std::string upper_json(const gpu::MeasurementTable& table, const gpu::WorstRow& row) {

@@ -17,11 +17,21 @@ std::string figure(double value) {
   return std::isinf(value) ? "none" : fmt::format("{:.4g}", value);
 }
 
+std::string findings_text(const gpu::PartialInfo& partial, bool all) {
+  std::string out;
+  for (const gpu::CaptureFinding& finding : partial.findings) {
+    if (!all && !finding.decides) continue;
+    out += fmt::format("{} {}: {}.\n", finding.decides ? "!!" : "warning:", finding.name,
+                       printable(finding.text));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string partial_text(const drift::DriftReport& report) {
   const gpu::PartialInfo& partial = report.table->partial;
-  if (partial.mode.empty()) return {};
+  if (partial.mode.empty()) return findings_text(partial, false);
   std::string out =
       partial.mode == "realised"
           ? std::string("Each row contains only the target token, so most figures are bounds.\n")
@@ -33,11 +43,7 @@ std::string partial_text(const drift::DriftReport& report) {
                                           : "the most likely tokens,",
                 partial.listed, 100 * report.corpus.tail_train, 100 * report.corpus.tail_inf);
   out += "The worst rows and the slices below show the lower bounds.\n";
-  for (const gpu::CaptureFinding& finding : partial.findings) {
-    out += fmt::format("{} {}: {}.\n", finding.decides ? "!!" : "warning:", finding.name,
-                       printable(finding.text));
-  }
-  return out;
+  return out + findings_text(partial, true);
 }
 
 std::string bounded_text(const gpu::Summary& summary) {

@@ -215,6 +215,12 @@ TEST_CASE("figures that are bounds are said to be, with what is known of each ro
   Made made;
   CHECK(cli::partial_text(made.report).empty());
   CHECK(cli::bounded_text(made.report.corpus).empty());
+  made.table.partial.findings = {{"unphysical_logits", "inf", true, 3, 10, "in 3 of 10 rows"},
+                                 {"bits_of_logits", "both", false, 0, 10, "equal"}};
+  CHECK(cli::partial_text(made.report) == "!! unphysical_logits: in 3 of 10 rows.\n");
+  CHECK(made.parsed()["findings"].size() == 2);
+  made.table.partial.findings.clear();
+  CHECK_FALSE(made.parsed().contains("findings"));
   made.table.partial.mode = "realised";
   CHECK(cli::partial_text(made.report).starts_with("Each row contains only the target token"));
   made.table.partial.mode = "matched";

@@ -332,6 +332,21 @@ TEST_CASE(
   CHECK(table.error().message.find("logprob_error 'small'") != std::string::npos);
 }
 
+TEST_CASE("a softmax that is stated to be exact leaves narrower bounds, and an unknown type is refused") {
+  DraftPair pair = random_drafts(3, 40, 0.001);
+  const double before = bound_of(summarise(measure_drafts(pair)), Metric::tv).mean_lower;
+  pair.train.metadata["softmax_dtype"] = pair.inf.metadata["softmax_dtype"] = "float64";
+  CHECK(bound_of(summarise(measure_drafts(pair)), Metric::tv).mean_lower > before);
+  pair.inf.metadata["softmax_dtype"] = "float8";
+  TemporaryFolder folder;
+  pair.inf.write(folder / "a.safetensors");
+  const auto capture = Capture::open(folder / "a.safetensors");
+  REQUIRE(capture);
+  const auto table = measure(*capture, *capture, nullptr, {});
+  REQUIRE_FALSE(table);
+  CHECK(table.error().message.find("softmax_dtype 'float8'") != std::string::npos);
+}
+
 TEST_CASE("partial captures are refused with the reason where full logits are needed") {
   TemporaryFolder folder;
   random_drafts(3, 8).train.write(folder / "a.safetensors");

@@ -141,6 +141,7 @@ TEST_CASE("matched support gives tv to the lesser of the two tails, as the theor
   const std::vector<ListedToken> inf{{0, std::log(0.4F)}, {1, std::log(0.35F)}};
   PartialInput input;
   input.mode = CaptureMode::matched;
+  input.vocabulary = 3;
   input.train = {train, {}, {}};
   input.inf = {inf, {}, {}};
   const PartialRow row = measure_partial_row(input);
