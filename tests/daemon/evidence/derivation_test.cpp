@@ -177,7 +177,9 @@ TEST_CASE("a stage's decision names exactly the verdicts before it") {
   faulty({{"verdict", "passed"}}, "body/verdict or body/ended of a stage's decision is missing");
   faulty({{"action", 1}}, "body/action must be a text");
   faulty({{"report_digest", Body{}}}, "body/report_digest must be a text");
-  faulty({{"rules", 3}}, "body/rules is 3, a version that this program does not know");
+  faulty({{"rules", std::int64_t{schema::kCurrentRules} + 1}},
+         "body/rules is " + std::to_string(schema::kCurrentRules + 1) +
+             ", a version that this program does not know");
   faulty({{"rules", -1}}, "body/rules is 0, a version that this program does not know");
   faulty({{"rules", std::int64_t{1} << 33}}, "body/rules is 0, a version that this program does not know");
   faulty({{"rules", 1}}, "body/rules is not the version of the verdicts that it follows from");
