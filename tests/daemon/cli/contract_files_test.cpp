@@ -144,7 +144,7 @@ TEST_CASE("sizes are those of a first run, and of a later one where it is asked 
   CHECK(has(first.out, "at α = 0.0304"));
   const Ran second = run_captured({"contract", "explain", file, "--run", "2"});
   CHECK(has(second.out, "Sizes are those of run 2 of one checkpoint and kernel under this contract"));
-  CHECK(has(second.out, "at α = 0.0076"));
+  CHECK(has(second.out, "at α = 0.007599"));
   CHECK_FALSE(has(second.out, "at α = 0.0304"));
   const auto document = json::parse(run_captured({"contract", "explain", file, "--run", "2", "--json"}).out);
   CHECK(document["run"] == 2);

@@ -108,6 +108,8 @@ TEST_CASE(
     "a canary's decision and windows of models at rest are one transaction, each entry of its promotion") {
   Models of;
   const auto id = of.canary();
+  of.serve({"m"});  // its first window, before which it spends its α
+  of.tick();
   of.serve({"n", "m", "o"});
   of.tick();
   CHECK(of.commits == Names{"telemetry windows"});
