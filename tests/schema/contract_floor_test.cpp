@@ -41,7 +41,9 @@ TEST_CASE("a floor multiple stands beside max and under a cap") {
       clause_of("max: 0.75", "max: 0.75, floor_multiple: 4, floor_cap: 2", "numerical.span");
   CHECK(clause.limits.floor_multiple == 4);
   CHECK(clause.limits.floor_cap == 2);
-  CHECK(demand_text(clause) == "p99 of logit_span at most 0.75 (or 4 times the noise floor, never over 2)");
+  CHECK(demand_text(clause) ==
+        "p99 of logit_span over the rows of an average sequence at most 0.75 (or 4 times the noise floor, "
+        "never over 2)");
 }
 
 TEST_CASE("a floor multiple is for distances that captures give") {

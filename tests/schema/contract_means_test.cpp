@@ -129,8 +129,6 @@ TEST_CASE("a quantile over all rows needs max_tokens as well") {
   CHECK(parse(text).clauses.size() == 8);
   const std::string stated = "  max_tokens: 512\n";
   text.replace(text.find(stated), stated.size(), "");
-  const std::string mean = "aggregate: mean, ";
-  text.replace(text.find(mean), mean.size(), "");
   check_fault(text, "the exact limit of that share needs the most tokens that a sequence can have");
   // One that was registered before is read, and decides nothing without the length.
   CHECK(parse_stored_contract(text, "c").contract.has_value());
