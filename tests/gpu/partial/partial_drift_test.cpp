@@ -34,6 +34,17 @@ struct Manner {
   Rounding rounding = Rounding::none;
 };
 
+/// That a capture of this draft is refused when it is measured, with these words.
+void check_refused(const PartialDraft& draft, const char* words) {
+  TemporaryFolder folder;
+  draft.write(folder / "a.safetensors");
+  const auto capture = Capture::open(folder / "a.safetensors");
+  REQUIRE(capture);
+  const auto table = measure(*capture, *capture, nullptr, {});
+  REQUIRE_FALSE(table);
+  CHECK(table.error().message.find(words) != std::string::npos);
+}
+
 DraftPair random_drafts(std::uint64_t seed, int count, double drift = 0.1, const Manner& manner = {}) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
@@ -323,13 +334,7 @@ TEST_CASE(
   pair.inf.metadata["logprob_error"] = "0.01";
   CHECK(bound_of(summarise(measure_drafts(pair)), Metric::tv).mean_lower < before);
   pair.inf.metadata["logprob_error"] = "small";
-  TemporaryFolder folder;
-  pair.inf.write(folder / "a.safetensors");
-  const auto capture = Capture::open(folder / "a.safetensors");
-  REQUIRE(capture);
-  const auto table = measure(*capture, *capture, nullptr, {});
-  REQUIRE_FALSE(table);
-  CHECK(table.error().message.find("logprob_error 'small'") != std::string::npos);
+  check_refused(pair.inf, "logprob_error 'small'");
 }
 
 TEST_CASE("a softmax that is stated to be exact leaves narrower bounds, and an unknown type is refused") {
@@ -338,13 +343,7 @@ TEST_CASE("a softmax that is stated to be exact leaves narrower bounds, and an u
   pair.train.metadata["softmax_dtype"] = pair.inf.metadata["softmax_dtype"] = "float64";
   CHECK(bound_of(summarise(measure_drafts(pair)), Metric::tv).mean_lower > before);
   pair.inf.metadata["softmax_dtype"] = "float8";
-  TemporaryFolder folder;
-  pair.inf.write(folder / "a.safetensors");
-  const auto capture = Capture::open(folder / "a.safetensors");
-  REQUIRE(capture);
-  const auto table = measure(*capture, *capture, nullptr, {});
-  REQUIRE_FALSE(table);
-  CHECK(table.error().message.find("softmax_dtype 'float8'") != std::string::npos);
+  check_refused(pair.inf, "softmax_dtype 'float8'");
 }
 
 TEST_CASE("partial captures are refused with the reason where full logits are needed") {
