@@ -46,8 +46,7 @@ constexpr std::array<double, 3> kBandWidths{0.001, 0.01, 0.05};
 
 constexpr const char* kNoLengthOfRows =
     "the share of all rows is decided exactly only where the contract states assumptions.max_tokens, the "
-    "most tokens "
-    "that a sequence can have";
+    "most tokens that a sequence can have";
 
 /// What one sequence adds to the retention of `band`: its tokens within it, or itself.
 ClusterSum band_part(schema::Band band, const TargetTokenSums& r) {
@@ -256,19 +255,17 @@ schema::Result<MeanTest> test_metric(const gpu::MeasurementTable& table, const S
 
 MeanTest test_share(std::span<const ClusterSum> clusters, double tolerated, const MeanRules& rules,
                     double alpha, std::uint64_t seed) {
-  if (rules.over == schema::QuantileOver::rows && rules.max_tokens > 0)
-    return betting_mean(clusters, tolerated, {0, 1, static_cast<double>(rules.max_tokens)}, alpha, seed);
+  if (rules.over == schema::QuantileOver::rows) {
+    // With max_tokens 0 every sequence is longer than the range allows, so that nothing is decided.
+    MeanTest test =
+        betting_mean(clusters, tolerated, {0, 1, static_cast<double>(rules.max_tokens)}, alpha, seed);
+    if (rules.max_tokens == 0) test.undecidable = kNoLengthOfRows;
+    return test;
+  }
   MeanTest test = exceedance(clusters, tolerated, alpha, seed);
   if (rules.over == schema::QuantileOver::average_sequence)
     test.details["share_of_rows"] = ratio_mean(clusters);
-  if (rules.over != schema::QuantileOver::rows) return test;
-  MeanTest none;
-  none.n = test.n;
-  none.clusters = test.clusters;
-  none.estimate = ratio_mean(clusters);
-  none.method = "none: no exact method";
-  none.undecidable = kNoLengthOfRows;
-  return none;
+  return test;
 }
 
 schema::Result<void> weigh_share(const MeanRules& rules, BoundedFigures& figures) {
