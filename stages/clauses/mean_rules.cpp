@@ -61,8 +61,7 @@ bool few_events(std::span<const ClusterSum> clusters, const MeanQuestion& questi
   return std::min(above_low, below_high) < kLeastActiveClusters;
 }
 
-/// Whether resampling has too little to go by: Gaffke's bound counts what was not drawn, and the bootstrap
-/// does not.
+/// Whether there are too few clusters, or too few with an event, for resampling to say anything.
 bool too_few_to_resample(std::span<const ClusterSum> clusters, const MeanQuestion& question) {
   return clusters.size() < kLeastResampledClusters || few_events(clusters, question);
 }

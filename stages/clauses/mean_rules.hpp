@@ -32,11 +32,10 @@ struct MeanQuestion {
 /// Tests the mean over clusters, at level alpha in each direction.
 /// - Exact: betting at any number of clusters. Needs `range`, and `rules.max_tokens` as the most units of a
 ///   cluster unless clusters count once; without them the result is undecidable, with the reason.
-/// - Approximate: Gaffke's bound at any number of clusters where `range` is known and clusters count once,
-/// else
-///   cluster bootstrap-t. Where the exact method is possible, details.exact_lower and details.exact_upper are
-///   its limits, and it takes the place of the bootstrap with fewer than 50 clusters, and for events that
-///   fewer than 25 clusters have or lack.
+/// - Approximate: Gaffke's bound at any number of clusters where `range` is known and clusters count once;
+///   elsewhere cluster bootstrap-t. Where the exact method is possible, details.exact_lower and
+///   details.exact_upper are its limits, and it takes the place of the bootstrap with fewer than 50 clusters,
+///   and for events that fewer than 25 clusters have or lack.
 [[nodiscard]] MeanTest test_mean(std::vector<ClusterSum> clusters, const MeanQuestion& question,
                                  const MeanRules& rules, double alpha, std::uint64_t seed);
 
