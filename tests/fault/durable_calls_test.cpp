@@ -144,58 +144,69 @@ void check_after(const fs::path& folder, const std::vector<Ack>& acks) {
   REQUIRE_MESSAGE(read.has_value(), (read ? "" : read.error().describe()));
 }
 
-}  // namespace
-
-TEST_CASE("kill -9 before and after each call that changes a file loses nothing that was acknowledged") {
+/// One life for each call, killed there.
+void kill_at_each_call(Mode mode, std::string_view when) {
   std::int64_t sites = 0;
   for (bool more = true; more; ++sites) {
     CAPTURE(sites);
-    for (const Mode mode : {Mode::kill_before, Mode::kill_after}) {
-      TempDir dir;
-      const auto folder = dir.path() / "d";
-      const auto ended = run_life(folder, plan_for(folder, mode, sites));
-      more = WIFSIGNALED(ended.status);
-      if (!more) CHECK(WEXITSTATUS(ended.status) == kEnded);
-      check_after(folder, ended.acks);
-    }
+    TempDir dir;
+    const auto folder = dir.path() / "d";
+    const auto ended = run_life(folder, plan_for(folder, mode, sites));
+    more = WIFSIGNALED(ended.status);
+    if (!more) CHECK(WEXITSTATUS(ended.status) == kEnded);
+    check_after(folder, ended.acks);
   }
   CHECK(sites > 50);
-  tell("kill -9 before and after each durable call", 0, fmt::format("{} sites, both sides", sites - 1));
+  tell(fmt::format("kill -9 {} each durable call", when), 0, fmt::format("{} sites", sites - 1));
 }
 
-TEST_CASE(
-    "a write or sync that fails, at any call and once or from then on, never loses or invents anything") {
-  struct Fault {
-    const char* name;
-    Mode mode;
-    int error;
-  };
+/// One life for each call, which fails there.
+void fail_each_call(std::string_view name, Mode mode, int error) {
   int ended_74 = 0, refused = 0, went_on = 0;
-  std::int64_t sites = 0;
-  for (const Fault& fault :
-       {Fault{"EIO once", Mode::fail_once, EIO}, Fault{"EIO from then on", Mode::fail_on, EIO},
-        Fault{"disk full once", Mode::fail_once, ENOSPC},
-        Fault{"disk full from then on", Mode::fail_on, ENOSPC}}) {
-    CAPTURE(fault.name);
-    std::int64_t at = 0;
-    for (bool reached = true; reached; ++at) {
-      CAPTURE(at);
-      TempDir dir;
-      const auto folder = dir.path() / "d";
-      const auto ended = run_life(folder, plan_for(folder, fault.mode, at, fault.error));
-      REQUIRE(WIFEXITED(ended.status));
-      const int code = WEXITSTATUS(ended.status);
-      CHECK((code == kEnded || code == kRefused || code == store::kExitIo));
-      ended_74 += code == store::kExitIo ? 1 : 0;
-      refused += code == kRefused ? 1 : 0;
-      went_on += code == kEnded ? 1 : 0;
-      check_after(folder, ended.acks);
-      reached = ended.calls > at;
-    }
-    sites += at;
+  std::int64_t at = 0;
+  for (bool reached = true; reached; ++at) {
+    CAPTURE(at);
+    TempDir dir;
+    const auto folder = dir.path() / "d";
+    const auto ended = run_life(folder, plan_for(folder, mode, at, error));
+    REQUIRE(WIFEXITED(ended.status));
+    const int code = WEXITSTATUS(ended.status);
+    CHECK((code == kEnded || code == kRefused || code == store::kExitIo));
+    ended_74 += code == store::kExitIo ? 1 : 0;
+    refused += code == kRefused ? 1 : 0;
+    went_on += code == kEnded ? 1 : 0;
+    check_after(folder, ended.acks);
+    reached = ended.calls > at;
   }
   CHECK(ended_74 > 10);
-  tell("write and sync errors at every call", 0,
-       fmt::format("{} sites: {} ended with 74, {} refused to start, {} went on", sites, ended_74, refused,
+  tell(fmt::format("{} at every call", name), 0,
+       fmt::format("{} sites: {} ended with 74, {} refused to start, {} went on", at, ended_74, refused,
                    went_on));
+}
+
+}  // namespace
+
+// Each of these is a test of its own, so that they run beside each other.
+TEST_CASE("kill -9 before each call that changes a file loses nothing that was acknowledged") {
+  kill_at_each_call(Mode::kill_before, "before");
+}
+
+TEST_CASE("kill -9 after each call that changes a file loses nothing that was acknowledged") {
+  kill_at_each_call(Mode::kill_after, "after");
+}
+
+TEST_CASE("a write or sync that fails once, at any call, never loses or invents anything") {
+  fail_each_call("EIO once", Mode::fail_once, EIO);
+}
+
+TEST_CASE("writes and syncs that fail from any call on never lose or invent anything") {
+  fail_each_call("EIO from then on", Mode::fail_on, EIO);
+}
+
+TEST_CASE("a disk that is full once, at any call, never loses or invents anything") {
+  fail_each_call("a full disk once", Mode::fail_once, ENOSPC);
+}
+
+TEST_CASE("a disk that is full from any call on never loses or invents anything") {
+  fail_each_call("a full disk from then on", Mode::fail_on, ENOSPC);
 }
