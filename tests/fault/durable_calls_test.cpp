@@ -178,7 +178,8 @@ void fail_each_call(std::string_view name, Mode mode, int error) {
     check_after(folder, ended.acks);
     reached = ended.calls > at;
   }
-  CHECK(ended_74 > 10);
+  // A full disk is no reason to end: the daemon starts or not, and then serves what it can.
+  CHECK((error == ENOSPC ? ended_74 == 0 : ended_74 > 10));
   tell(fmt::format("{} at every call", name), 0,
        fmt::format("{} sites: {} ended with 74, {} refused to start, {} went on", at, ended_74, refused,
                    went_on));
