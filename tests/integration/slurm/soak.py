@@ -33,6 +33,9 @@ REASONS = (
      ("worker killed", "node", "requeue", "preempt")),
     ("a rank was lost", r"Slurm's job (\d+) (?:was ended by signal|failed with exit status)",
      ("worker killed", "node", "requeue", "preempt", "cancel", "time limit", "controller killed")),
+    # Slurm holds what a node could not launch, as when the job or its node ended in that moment.
+    ("its launch failed", r"Slurm holds its job (\d+) back: launch failed requeued held",
+     ("node", "requeue", "preempt", "controller killed")),
     ("forgotten", r"Slurm knows the job (\d+) no more", ("controller killed",)),
     ("its step was lost", r"Slurm's job (\d+) ended with success and left no result",
      ("node", "requeue", "preempt", "cancel", "time limit", "controller killed")),
