@@ -10,12 +10,18 @@
 
 namespace driftgate::stages {
 
-/// What a canary saw of its candidate's failure rate: of one clause, on all traffic or on one slice.
+/// The upper limits of what was promoted hold with this probability less than 1, each.
+inline constexpr double kPromotedAlpha = 0.05;
+
+/// What a canary saw of its candidate's failure rate: of one clause, on all traffic or on one slice, in the
+/// unit of a guard (KeyPeriods).
 struct PromotedRate {
   std::string clause;  ///< address
   schema::SliceWhere where;
   schema::SliceRole role = schema::SliceRole::corpus;
-  std::uint64_t keys = 0, failed = 0;  ///< first requests of sticky keys
+  std::uint64_t keys = 0;                 ///< sticky keys
+  std::uint64_t periods = 0, failed = 0;  ///< first requests of the keys' periods, and those that failed
+  double upper = 1;                       ///< the upper limit of the rate, at 1 − kPromotedAlpha
 };
 
 /// The same for a clause on a quantile of a latency: the upper limit of the candidate's in ms, by stratum of
