@@ -178,7 +178,8 @@ bool CanaryState::Impl::begins_period(const CanaryObservation& observation, std:
                                       std::uint16_t& last) {
   if (origin_us == 0) origin_us = observation.routed_us;
   const std::int64_t first_one = key_period(observation.key_hash, origin_us, length_us);
-  const std::int64_t since = key_period(observation.key_hash, observation.routed_us, length_us) - first_one + 1;
+  const std::int64_t since =
+      key_period(observation.key_hash, observation.routed_us, length_us) - first_one + 1;
   const auto period = static_cast<std::uint16_t>(std::clamp<std::int64_t>(since, 1, UINT16_MAX));
   const bool begins = observation.keyless || period > last;
   last = std::max(last, period);
@@ -240,8 +241,8 @@ void CanaryState::Impl::observe_rates(const CanaryObservation& observation, cons
   }
 }
 
-void CanaryState::Impl::observe_latency(const CanaryObservation& observation,
-                                        const schema::SliceWhere& slice, Key& key) {
+void CanaryState::Impl::observe_latency(const CanaryObservation& observation, const schema::SliceWhere& slice,
+                                        Key& key) {
   std::uint16_t& last = key.latency[observation.candidate ? 1 : 0];
   if (!begins_period(observation, kLatencyPeriodUs, last)) return;
   const auto edge = std::ranges::upper_bound(prompt_bounds, observation.prompt_chars);

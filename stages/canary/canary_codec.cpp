@@ -29,8 +29,8 @@ std::string keys_to_text(const Keys& keys) {
   text.reserve(sorted.size() * (kHashDigits + kBitDigits + 3 * kPeriodDigits));
   for (const auto* one : sorted) {
     const auto& key = one->second;
-    fmt::format_to(std::back_inserter(text), "{:016x}{:02x}{:04x}{:04x}{:04x}", one->first, key.bits, key.hour,
-                   key.latency[0], key.latency[1]);
+    fmt::format_to(std::back_inserter(text), "{:016x}{:02x}{:04x}{:04x}{:04x}", one->first, key.bits,
+                   key.hour, key.latency[0], key.latency[1]);
   }
   return text;
 }

@@ -77,8 +77,8 @@ struct CanaryState::Impl {
   SplitGuard split;
   FailureHistory incumbent, candidate;  ///< of this canary; that of the incumbent includes the time before it
   bool dependent = false;  ///< failures of an arm cluster in time, so that single failures no longer count
-  std::int64_t origin_us = 0;  ///< of the first request that was counted; 0: none
-  std::unordered_map<std::uint64_t, Key> keys;                 ///< by the hash of the key
+  std::int64_t origin_us = 0;                   ///< of the first request that was counted; 0: none
+  std::unordered_map<std::uint64_t, Key> keys;  ///< by the hash of the key
   std::vector<std::pair<std::string, std::uint64_t>> windows;  ///< newest window of each router, newest last
   std::vector<std::string> noticed;  ///< notices that were given for violations which have not ended
   std::uint64_t exposed_requests = 0, exposed_keys = 0, keys_in_step = 0, uncounted_keys = 0;

@@ -46,6 +46,10 @@ std::map<std::uint32_t, double> LatencyStream::candidate_upper() const {
 Promoted CanaryState::promoted() const {
   Promoted promoted;
   promoted.block_us = impl_->levels.block_us;
+  for (const auto& [key, known] : impl_->keys) {
+    if (known.hour == 0) continue;
+    promoted.keys.push_back({key, key_period(key, impl_->origin_us) + known.hour - 1});
+  }
   for (const RateStream& stream : impl_->rates) {
     if (is_away(stream.watched)) continue;
     promoted.rates.push_back(promoted_rate(stream));

@@ -37,18 +37,29 @@ bool KeyPeriods::first(std::uint64_t key, std::int64_t at_us) {
   if (!inserted && known->second >= period) return false;
   known->second = period;
   new_.push_back({key, period});
-  if (last_.size() < most_) return true;
-  sweep(newest_us_);
+  if (last_.size() >= most_) {
+    sweep(newest_us_);
+    leave_out();
+  }
+  return true;
+}
+
+void KeyPeriods::leave_out() {
   while (last_.size() > most_ / 4 * 3 && halvings_ < kMostHalvings) {
     ++halvings_;
     std::erase_if(last_, [this](const auto& one) { return is_left_out(one.first); });
   }
-  return true;
 }
 
 void KeyPeriods::sweep(std::int64_t at_us) {
   swept_us_ = at_us;
   std::erase_if(last_, [at_us](const auto& one) { return key_period(one.first, at_us) > one.second; });
+}
+
+void KeyPeriods::begin(std::int64_t now_us, std::span<const CountedKey> keys) {
+  resume(now_us, now_us, 0, keys);
+  if (last_.size() >= most_) leave_out();
+  for (const auto& [key, period] : last_) new_.push_back({key, period});
 }
 
 std::vector<CountedKey> KeyPeriods::take_new() {

@@ -45,6 +45,8 @@ class KeyPeriods {
   [[nodiscard]] std::int64_t swept_us() const { return swept_us_; }
   [[nodiscard]] std::uint32_t halvings() const { return halvings_; }  ///< 2^−halvings of all keys count now
   [[nodiscard]] std::size_t size() const { return last_.size(); }     ///< remembered keys
+  /// Begins at that time with keys that were counted before; those whose period is not over are to be stored.
+  void begin(std::int64_t now_us, std::span<const CountedKey> keys);
   /// The keys that were counted since the last call, to be stored.
   [[nodiscard]] std::vector<CountedKey> take_new();
   /// Continues with what take_new gave, in the order in which it gave it: all that was given in the hour of
@@ -55,6 +57,7 @@ class KeyPeriods {
  private:
   [[nodiscard]] bool is_left_out(std::uint64_t key) const;
   void sweep(std::int64_t at_us);
+  void leave_out();
 
   std::size_t most_;
   std::int64_t newest_us_ = 0, swept_us_ = 0;

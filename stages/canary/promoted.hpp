@@ -7,6 +7,7 @@
 
 #include "schema/contract/contract.hpp"
 #include "schema/contract/contract_blocks.hpp"
+#include "stages/canary/key_periods.hpp"
 
 namespace driftgate::stages {
 
@@ -38,6 +39,9 @@ struct Promoted {
   std::vector<PromotedRate> rates;
   std::vector<PromotedLatency> latencies;
   std::int64_t block_us = 1'000 * schema::kLeastBlockMs;  ///< length of a block of time
+  /// The keys that the candidate served last, so that its guard does not begin with those that are there most
+  /// often.
+  std::vector<CountedKey> keys;
 };
 
 }  // namespace driftgate::stages

@@ -62,6 +62,7 @@ schema::Result<GuardState> GuardState::create(const schema::Contract& contract, 
   impl->armed_us = impl->newest_us = settings.armed_us;
   impl->max_keys = settings.max_keys;
   impl->keys = KeyPeriods(settings.max_keys);
+  impl->keys.begin(settings.armed_us, promoted.keys);
   impl->probe_share = plans.probe_share;
   impl->rescoring_share = plans.rescoring_share;
   for (WatchPlan& plan : plans.watches) impl->add_watch(std::move(plan));

@@ -56,7 +56,7 @@ class GuardState {
                                                               std::string_view text, std::string_view keys);
   [[nodiscard]] std::string serialise() const;
   /// The hour (since the epoch, UTC) of the newest request, and the keys that were counted since the last
-  /// call, as bytes.
+  /// call, as bytes; after create, those that it begins with.
   [[nodiscard]] std::int64_t hour() const;
   [[nodiscard]] std::string take_new_keys();
 

@@ -111,6 +111,7 @@ GuardState promoted(Crowd& crowd) {
       hours.observe(seen.key_hash, seen.outcome == stages::RequestOutcome::failed);
   }
   stages::Promoted promoted;
+  promoted.keys = keys.take_new();
   promoted.rates.push_back({"runtime.errors",
                             {},
                             schema::SliceRole::corpus,

@@ -148,7 +148,7 @@ void arm_guard(Context& context, Live& live, Change& change) {
   entry.subject.model = row.model;
   entry.subject.checkpoint = live.candidate.checkpoint;
   entry.subject.contract = row.contract;
-  change.guard = Change::Guard{std::move(row), std::move(entry)};
+  change.guard = Change::Guard{std::move(row), std::move(entry), tests->hour(), tests->take_new_keys()};
 }
 
 void load_guard(Context& context, const std::string& model) {

@@ -412,3 +412,26 @@ TEST_CASE("what a canary saw of its candidate is what its guard begins with") {
   CHECK(seen.block_us >= 12'000'000);
   CHECK(GuardState::create(contract, seen, {kArmedUs})->watches() == 2);
 }
+
+TEST_CASE("a guard begins with the keys that its canary counted last, and stores them") {
+  Promoted what = promoted(160, 16'000);
+  const std::int64_t period = key_period(5, kArmedUs);
+  what.keys = {{5, period}, {6, key_period(6, kArmedUs) - 1}};
+  auto guard = *GuardState::create(guarded(), what, {kArmedUs});
+  CHECK(guard.hour() == kArmedUs / kKeyPeriodUs);
+  const std::string kept = guard.take_new_keys();
+  CHECK(kept.size() == 16);  // the hour of key 6 is over
+  CanaryObservation seen;
+  seen.routed_us = kArmedUs + 1;
+  for (const std::uint64_t key : {5, 6, 7}) {
+    seen.key_hash = key;
+    guard.observe(seen);
+  }
+  CHECK(guard.seen() == 2);
+  auto read =
+      GuardState::deserialise(guarded(), GuardState::create(guarded(), what, {kArmedUs})->serialise(), kept);
+  REQUIRE(read.has_value());
+  seen.key_hash = 5;
+  read->observe(seen);
+  CHECK(read->seen() == 0);
+}
