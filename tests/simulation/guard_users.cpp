@@ -145,7 +145,7 @@ constexpr Users kPareto{"20,000 users by a Pareto law of shape 1.2", 20'000, 0, 
 constexpr Users kDays{"20,000 users, load that falls and rises by half within a day", 20'000, 0.4, 0, 1, 0.5};
 
 void false_alarms(const Effort& effort, Figures& out) {
-  const bool full = effort.scale >= 1;
+  const bool full = effort.scale >= 0.2;
   const int days = full ? 7 : 1;
   const std::uint64_t runs = effort.runs(200);
   for (const Users& users : {kAlike, kHeavy, kHeavyFive, kHeavyTen, kMany, kPareto, kDays}) {
@@ -173,7 +173,7 @@ struct Change {
 void delays(const Effort& effort, Figures& out) {
   const std::uint64_t runs = effort.runs(200);
   constexpr double kNeeded = 1 / stages::kWholeShare;
-  const Change changes[] = {{kAlike, "1% becomes 20%", 0.2, 60},
+  const Change changes[] = {{kAlike, "1% becomes 20%", 0.2, 90},
                             {kAlike, "1% becomes 5%", 0.05, 200},
                             {kAlike, "1% becomes 2%", 0.02, 1'800},
                             {kHeavy, "1% becomes 2%", 0.02, 0},
