@@ -87,7 +87,8 @@ schema::Result<void> end_armed_guard(store::Tx& tx, Entries& entries, const Fact
 schema::Result<void> put_guard(store::Tx& tx, Entries& entries, Change::Guard& guard) {
   const auto seq = TRY(entries.add(tx, guard.armed));
   guard.row.evidence_seq = seq;
-  return store::insert_guard(tx, guard.row);
+  TRY(store::insert_guard(tx, guard.row));
+  return store::add_guard_keys(tx, guard.row.id, guard.hour, guard.keys);
 }
 
 schema::Result<void> put_decisions(store::Tx& tx, Entries& entries, const Facts& facts,

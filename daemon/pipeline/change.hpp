@@ -31,6 +31,8 @@ struct Change {
   struct Guard {
     store::GuardRow row;
     schema::EntryDraft armed;  ///< its entry
+    std::int64_t hour = 0;     ///< of the keys that it begins with
+    std::string keys;
   };
 
   std::string name{};   ///< of the transaction

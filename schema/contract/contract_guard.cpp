@@ -97,7 +97,7 @@ std::vector<std::string> guard_plan(const Contract& contract) {
                                          time_text(guard.mean_time_between_false_alarms_ms));
   if (!watched.empty()) {
     plan.push_back(
-        fmt::format("tests {} on live traffic, one request of each sticky key and day: a max as it stands, a "
+        fmt::format("tests {} on live traffic, one request of each sticky key and hour: a max as it stands, a "
                     "max_ratio or "
                     "max_delta against the upper limit of what was promoted; {}",
                     fmt::join(watched, ", "), rarely));

@@ -5,6 +5,7 @@
 
 #include "schema/contract/spending.hpp"
 #include "stages/canary/canary_impl.hpp"
+#include "stages/canary/key_periods.hpp"
 #include "stages/canary/traffic_rules.hpp"
 #include "stages/clauses/selection.hpp"
 #include "stages/statistics/random.hpp"
@@ -165,12 +166,24 @@ std::uint32_t CanaryState::Impl::share_of(std::uint32_t step) const {
   return std::min(plan.steps[index].share_bp, kFullBp - std::min(plan.holdback_bp, kFullBp));
 }
 
-std::uint8_t* CanaryState::Impl::key_bits(const CanaryObservation& observation, std::uint8_t& keyless) {
+CanaryState::Impl::Key* CanaryState::Impl::key_of(const CanaryObservation& observation, Key& keyless) {
   if (observation.keyless) return &keyless;
   const auto known = keys.find(observation.key_hash);
   if (known != keys.end()) return &known->second;
   if (keys.size() >= settings.max_keys) return nullptr;
   return &keys[observation.key_hash];
+}
+
+bool CanaryState::Impl::begins_period(const CanaryObservation& observation, std::int64_t length_us,
+                                      std::uint16_t& last) {
+  if (origin_us == 0) origin_us = observation.routed_us;
+  const std::int64_t first_one = key_period(observation.key_hash, origin_us, length_us);
+  const std::int64_t since =
+      key_period(observation.key_hash, observation.routed_us, length_us) - first_one + 1;
+  const auto period = static_cast<std::uint16_t>(std::clamp<std::int64_t>(since, 1, UINT16_MAX));
+  const bool begins = observation.keyless || period > last;
+  last = std::max(last, period);
+  return begins;
 }
 
 void CanaryState::Impl::observe(const CanaryObservation& observation) {
@@ -184,22 +197,23 @@ void CanaryState::Impl::observe(const CanaryObservation& observation) {
   } else {
     failed_requests_incumbent += static_cast<std::uint64_t>(failed);
   }
-  std::uint8_t keyless = 0;
-  std::uint8_t* bits = key_bits(observation, keyless);
-  if (bits == nullptr) {
+  Key keyless;
+  Key* const key = key_of(observation, keyless);
+  if (key == nullptr) {
     ++uncounted_keys;
     return;
   }
-  if (first(*bits, kKeySeen)) split.update(observation.candidate, observation.candidate_bp);
+  if (first(key->bits, kKeySeen)) split.update(observation.candidate, observation.candidate_bp);
   if (observation.outcome == RequestOutcome::excluded) return;
   const schema::SliceWhere slice = parse_slice(observation.slice);
   if (!scopes.found.empty()) find_slices(slice);
-  observe_rates(observation, slice, *bits);
-  if (!failed && !latencies.empty() && first(*bits, kKeyLatency)) observe_latency(observation, slice);
+  observe_rates(observation, slice, *key);
+  if (!failed && !latencies.empty()) observe_latency(observation, slice, *key);
 }
 
 void CanaryState::Impl::observe_rates(const CanaryObservation& observation, const schema::SliceWhere& slice,
-                                      std::uint8_t& bits) {
+                                      Key& key) {
+  std::uint8_t& bits = key.bits;
   const bool failed = observation.outcome == RequestOutcome::failed;
   const double share = static_cast<double>(observation.candidate_bp) / kFullBp;
   (observation.candidate ? candidate : incumbent)
@@ -216,26 +230,35 @@ void CanaryState::Impl::observe_rates(const CanaryObservation& observation, cons
     ++keys_in_step;
   }
   failed_keys_candidate += static_cast<std::uint64_t>(assigned && failed);
+  const bool begins_hour = observation.candidate && begins_period(observation, kKeyPeriodUs, key.hour);
   for (RateStream& stream : rates) {
     if (!matches(slice, stream.watched.where)) continue;
     if (counted) stream.observe_first(observation.candidate, failed, share);
     if (assigned) stream.observe_key(failed);
     if (failure) stream.observe_failure(observation.candidate, share);
+    if (begins_hour) stream.observe_period(observation.key_hash, observation.keyless, failed);
     if (at_risk) stream.observe_at_risk(observation.candidate, failed, share, observation.routed_us);
   }
 }
 
-void CanaryState::Impl::observe_latency(const CanaryObservation& observation,
-                                        const schema::SliceWhere& slice) {
+void CanaryState::Impl::observe_latency(const CanaryObservation& observation, const schema::SliceWhere& slice,
+                                        Key& key) {
+  std::uint16_t& last = key.latency[observation.candidate ? 1 : 0];
+  if (!begins_period(observation, kLatencyPeriodUs, last)) return;
   const auto edge = std::ranges::upper_bound(prompt_bounds, observation.prompt_chars);
   const auto stratum = static_cast<std::uint32_t>(edge - prompt_bounds.begin());
-  const std::uint64_t hash = mix64(observation.key_hash ^ mix64(settings.seed));
-  const double uniform = static_cast<double>(hash >> 11U) * 0x1.0p-53;
+  const std::uint64_t hash = mix64(observation.key_hash ^ mix64(settings.seed + last));
+  LatencyAnswer answer{.key = observation.key_hash,
+                       .keyless = observation.keyless,
+                       .candidate = observation.candidate,
+                       .share_bp = observation.candidate_bp,
+                       .stratum = stratum,
+                       .uniform = static_cast<double>(hash >> 11U) * 0x1.0p-53};
   for (LatencyStream& stream : latencies) {
     if (!matches(slice, stream.watched.where)) continue;
     const auto& subject = std::get<schema::MetricSubject>(stream.watched.clause.subject);
-    stream.observe(observation.candidate, latency_value(subject.metric, observation.latency),
-                   observation.candidate_bp, stratum, uniform);
+    answer.value = latency_value(subject.metric, observation.latency);
+    stream.observe(answer);
   }
 }
 

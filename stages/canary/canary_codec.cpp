@@ -11,35 +11,47 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kStateVersion = 3;
-/// Version 2 has no blocks of time and no history of failures: both begin where it is read.
-constexpr int kFirstReadableVersion = 2, kFirstVersionWithBlocks = 3;
-constexpr std::size_t kHashDigits = 16;  ///< hex digits of a key's hash
-constexpr std::size_t kKeyDigits = 18;   ///< and two of its bits
+constexpr int kStateVersion = 4;
+/// Version 2 has no blocks of time and no history of failures, version 3 no periods of keys: they begin where
+/// it is read.
+constexpr int kFirstReadableVersion = 2, kFirstVersionWithBlocks = 3, kFirstVersionWithPeriods = 4;
+// Hex digits of a key's hash, of its bits, and of each of its three last periods.
+constexpr std::size_t kHashDigits = 16, kBitDigits = 2, kPeriodDigits = 4;
 
 /// Sorted, so that equal states give equal text.
-std::string keys_to_text(const std::unordered_map<std::uint64_t, std::uint8_t>& keys) {
-  std::vector<std::pair<std::uint64_t, std::uint8_t>> sorted(keys.begin(), keys.end());
-  std::ranges::sort(sorted);
+template <typename Keys>
+std::string keys_to_text(const Keys& keys) {
+  std::vector<typename Keys::const_pointer> sorted;
+  sorted.reserve(keys.size());
+  for (const auto& one : keys) sorted.push_back(&one);
+  std::ranges::sort(sorted, {}, [](const auto* one) { return one->first; });
   std::string text;
-  text.reserve(sorted.size() * kKeyDigits);
-  for (const auto& [key, bits] : sorted) fmt::format_to(std::back_inserter(text), "{:016x}{:02x}", key, bits);
+  text.reserve(sorted.size() * (kHashDigits + kBitDigits + 3 * kPeriodDigits));
+  for (const auto* one : sorted) {
+    const auto& key = one->second;
+    fmt::format_to(std::back_inserter(text), "{:016x}{:02x}{:04x}{:04x}{:04x}", one->first, key.bits,
+                   key.hour, key.latency[0], key.latency[1]);
+  }
   return text;
 }
 
-bool keys_from_text(std::string_view text, std::unordered_map<std::uint64_t, std::uint8_t>& keys) {
-  if (text.size() % kKeyDigits != 0) return false;
-  const auto parse = [](std::string_view digits, auto& value) {
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-    return error == std::errc{} && end == digits.data() + digits.size();
+template <typename Keys>
+bool keys_from_text(std::string_view text, bool has_periods, Keys& keys) {
+  const std::size_t period_digits = has_periods ? kPeriodDigits : 0;
+  if (text.size() % (kHashDigits + kBitDigits + 3 * period_digits) != 0) return false;
+  const auto read = [&text](std::size_t digits, auto& number) {
+    const char* const end = text.data() + digits;
+    const auto [last, error] = std::from_chars(text.data(), end, number, 16);
+    text.remove_prefix(digits);
+    return digits == 0 || (error == std::errc{} && last == end);
   };
-  for (; !text.empty(); text.remove_prefix(kKeyDigits)) {
-    std::uint64_t key = 0;
-    std::uint8_t bits = 0;
-    if (!parse(text.substr(0, kHashDigits), key) ||
-        !parse(text.substr(kHashDigits, kKeyDigits - kHashDigits), bits))
+  while (!text.empty()) {
+    std::uint64_t hash = 0;
+    typename Keys::mapped_type key;
+    if (!read(kHashDigits, hash) || !read(kBitDigits, key.bits) || !read(period_digits, key.hour) ||
+        !read(period_digits, key.latency[0]) || !read(period_digits, key.latency[1]))
       return false;
-    keys[key] = bits;
+    keys[hash] = key;
   }
   return true;
 }
@@ -133,7 +145,8 @@ json RateStream::to_json() const {
           {"counts",
            {counts_.all_keys, counts_.keys, counts_.failed_keys, counts_.failures, counts_.candidate_failures,
             counts_.skipped}},
-          {"expected", counts_.expected_candidate}};
+          {"expected", counts_.expected_candidate},
+          {"hours", hours_.to_json()}};
 }
 
 void RateStream::restore(const json& value) {
@@ -144,6 +157,7 @@ void RateStream::restore(const json& value) {
                                    &counts_.candidate_failures, &counts_.skipped};
   for (std::size_t i = 0; i < std::size(fields); ++i) counts.at(i).get_to(*fields[i]);
   value.at("expected").get_to(counts_.expected_candidate);
+  if (value.contains("hours")) hours_.restore(value.at("hours"));
   rate_.clear();
   label_.clear();
   difference_.clear();
@@ -174,7 +188,10 @@ void RateStream::restore(const json& value) {
 json LatencyStream::to_json() const {
   json list = json::array();
   const auto arm = [&](const Arm& one) { return quantile_ ? one.quantiles.to_json() : one.mean.to_json(); };
-  for (const auto& [stratum, arms] : values_) list.push_back({stratum, arm(arms[0]), arm(arms[1])});
+  for (const auto& [stratum, arms] : values_) {
+    list.push_back(
+        {stratum, arm(arms[0]), arm(arms[1]), arms[0].repeated.to_json(), arms[1].repeated.to_json()});
+  }
   return {{"strata", std::move(list)}, {"skipped", skipped_}};
 }
 
@@ -189,6 +206,8 @@ void LatencyStream::restore(const json& value) {
       } else {
         arms[i].mean = LogMeanSequence::from_json(entry.at(i + 1));
       }
+      // An earlier version counted each key once.
+      if (entry.size() > 3) arms[i].repeated = RepeatedKeys::from_json(entry.at(i + 3));
     }
   }
 }
@@ -223,6 +242,7 @@ std::string CanaryState::serialise() const {
                    {"windows_read", s.windows_read},
                    {"split", s.split.to_json()},
                    {"keys", keys_to_text(s.keys)},
+                   {"origin_us", s.origin_us},
                    {"windows", s.windows},
                    {"counts",
                     {s.exposed_requests, s.exposed_keys, s.keys_in_step, s.uncounted_keys,
@@ -286,13 +306,15 @@ schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& con
       return std::unexpected(damaged("its clauses are not those of the contract"));
     }
     s.split = SplitGuard::from_json(value.at("split"));
-    if (!keys_from_text(value.at("keys").get_ref<const std::string&>(), s.keys)) {
+    if (!keys_from_text(value.at("keys").get_ref<const std::string&>(), version >= kFirstVersionWithPeriods,
+                        s.keys)) {
       return std::unexpected(damaged("its set of keys cannot be read"));
     }
+    if (version >= kFirstVersionWithPeriods) value.at("origin_us").get_to(s.origin_us);
     value.at("windows").get_to(s.windows);
-    read_counts(value.at("counts"), {&s.exposed_requests, &s.exposed_keys, &s.keys_in_step, &s.uncounted_keys,
-                                     &s.failed_keys_candidate, &s.failed_requests_candidate,
-                                     &s.failed_requests_incumbent});
+    read_counts(value.at("counts"),
+                {&s.exposed_requests, &s.exposed_keys, &s.keys_in_step, &s.uncounted_keys,
+                 &s.failed_keys_candidate, &s.failed_requests_candidate, &s.failed_requests_incumbent});
     value.at("first_failure_us").get_to(s.first_failure_us);
     return state;
   } catch (const json::exception& error) {

@@ -25,12 +25,18 @@ enum KeyBit : std::uint8_t {
   kKeySeen = 1,       ///< in the split guard
   kKeyCandidate = 2,  ///< a request that the candidate served
   kKeyFailed = 4,     ///< a failure, on either arm
-  kKeyLatency = 8,    ///< a latency
   kKeyCounted = 16,   ///< a first request, on either arm
   kKeyWithheld = 32   ///< a request for the candidate that was withheld from it
 };
 
 struct CanaryState::Impl {
+  /// What is known of a sticky key.
+  struct Key {
+    std::uint8_t bits = 0;  ///< KeyBit
+    // The last of its periods in which it was counted, from 1 in that of `origin_us`; 0: none.
+    std::uint16_t hour = 0;             ///< a request that the candidate served (KeyHours)
+    std::uint16_t latency[2] = {0, 0};  ///< an answer of [incumbent, candidate] with a latency
+  };
   /// What goes to the fallback kernel. `slices` is sorted.
   struct Routing {
     std::vector<schema::SliceWhere> slices;
@@ -71,7 +77,8 @@ struct CanaryState::Impl {
   SplitGuard split;
   FailureHistory incumbent, candidate;  ///< of this canary; that of the incumbent includes the time before it
   bool dependent = false;  ///< failures of an arm cluster in time, so that single failures no longer count
-  std::unordered_map<std::uint64_t, std::uint8_t> keys;        ///< KeyBit bits by the hash of the key
+  std::int64_t origin_us = 0;                   ///< of the first request that was counted; 0: none
+  std::unordered_map<std::uint64_t, Key> keys;  ///< by the hash of the key
   std::vector<std::pair<std::string, std::uint64_t>> windows;  ///< newest window of each router, newest last
   std::vector<std::string> noticed;  ///< notices that were given for violations which have not ended
   std::uint64_t exposed_requests = 0, exposed_keys = 0, keys_in_step = 0, uncounted_keys = 0;
@@ -84,11 +91,14 @@ struct CanaryState::Impl {
                   bool defers_to_slices);
   void watch(const schema::SliceWhere& where);
   void find_slices(const schema::SliceWhere& slice);
-  [[nodiscard]] std::uint8_t* key_bits(const CanaryObservation& observation, std::uint8_t& keyless);
+  /// Whether the request is the first of its key in a period of `length_us`; `last` is the last one that was
+  /// counted.
+  [[nodiscard]] bool begins_period(const CanaryObservation& observation, std::int64_t length_us,
+                                   std::uint16_t& last);
+  [[nodiscard]] Key* key_of(const CanaryObservation& observation, Key& keyless);
   void observe(const CanaryObservation& observation);
-  void observe_rates(const CanaryObservation& observation, const schema::SliceWhere& slice,
-                     std::uint8_t& bits);
-  void observe_latency(const CanaryObservation& observation, const schema::SliceWhere& slice);
+  void observe_rates(const CanaryObservation& observation, const schema::SliceWhere& slice, Key& key);
+  void observe_latency(const CanaryObservation& observation, const schema::SliceWhere& slice, Key& key);
   [[nodiscard]] std::uint32_t share_of(std::uint32_t step) const;
 
   // canary_judge.cpp: verdicts from the numbers

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "stages/canary/canary_impl.hpp"
+#include "stages/statistics/distributions.hpp"
 
 namespace driftgate::stages {
 namespace {
@@ -10,6 +11,24 @@ namespace {
 /// Whether the fallback kernel serves what the stream is about, so that the candidate was not seen there.
 bool is_away(const WatchedClause& watched) {
   return watched.trip && watched.trip->phase == TripPhase::on_fallback;
+}
+
+PromotedRate promoted_rate(const RateStream& stream) {
+  PromotedRate rate{
+      .clause = stream.watched.clause.address(), .where = stream.watched.where, .role = stream.watched.role};
+  const KeyHours& hours = stream.hours();
+  const RateCounts& counts = stream.counts();
+  if (hours.periods() >= counts.keys) {
+    rate.keys = hours.keys();
+    rate.periods = hours.periods();
+    rate.failed = hours.failed();
+    rate.upper = hours.upper(kPromotedAlpha);
+  } else {  // most was seen by a version of this program that counted nothing else
+    rate.keys = rate.periods = counts.keys;
+    rate.failed = counts.failed_keys;
+    rate.upper = clopper_pearson_upper(rate.failed, rate.keys, kPromotedAlpha);
+  }
+  return rate;
 }
 
 }  // namespace
@@ -27,11 +46,13 @@ std::map<std::uint32_t, double> LatencyStream::candidate_upper() const {
 Promoted CanaryState::promoted() const {
   Promoted promoted;
   promoted.block_us = impl_->levels.block_us;
+  for (const auto& [key, known] : impl_->keys) {
+    if (known.hour == 0) continue;
+    promoted.keys.push_back({key, key_period(key, impl_->origin_us) + known.hour - 1});
+  }
   for (const RateStream& stream : impl_->rates) {
     if (is_away(stream.watched)) continue;
-    const RateCounts& counts = stream.counts();
-    promoted.rates.push_back({stream.watched.clause.address(), stream.watched.where, stream.watched.role,
-                              counts.keys, counts.failed_keys});
+    promoted.rates.push_back(promoted_rate(stream));
   }
   for (const LatencyStream& stream : impl_->latencies) {
     if (is_away(stream.watched)) continue;

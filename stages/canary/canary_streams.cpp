@@ -75,6 +75,7 @@ void RateStream::restart() {
   difference_.clear();
   open_ = {};
   counts_ = {};
+  hours_ = {};
   open(1);
 }
 
@@ -111,6 +112,11 @@ void RateStream::observe_at_risk(bool candidate, bool failed, double share, std:
   }
   ++(candidate ? open_.candidate : open_.incumbent);
   if (failed) ++(candidate ? open_.failed_candidate : open_.failed_incumbent);
+}
+
+void RateStream::observe_period(std::uint64_t key, bool keyless, bool failed) {
+  if (keyless) return hours_.observe_keyless(failed);
+  hours_.observe(key, failed);
 }
 
 void RateStream::end_block() {

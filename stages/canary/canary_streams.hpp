@@ -10,6 +10,8 @@
 
 #include "schema/contract/contract.hpp"
 #include "schema/verdict.hpp"
+#include "stages/canary/key_hours.hpp"
+#include "stages/canary/repeated_keys.hpp"
 #include "stages/shadow_runtime.hpp"
 #include "stages/statistics/block_process.hpp"
 #include "stages/statistics/failure_rate_process.hpp"
@@ -125,6 +127,8 @@ class RateStream {
   /// A request of a key that had not failed before. `share` is the candidate's configured share in [0, 1]
   /// when the request was routed, here and above.
   void observe_at_risk(bool candidate, bool failed, double share, std::int64_t routed_us);
+  /// The first request of a key's period that the candidate serves (KeyHours).
+  void observe_period(std::uint64_t key, bool keyless, bool failed);
   void end_block();  ///< ends the block of time: later requests belong to another one
   void rearm();      ///< begins new processes at half the level
   void restart();    ///< begins new processes at the same level; no order followed from those before
@@ -138,6 +142,8 @@ class RateStream {
   [[nodiscard]] std::uint64_t evidence() const;  ///< the number of observations; it grows when there is news
   [[nodiscard]] std::uint32_t tests() const;     ///< the number of limits of the clause
   [[nodiscard]] const RateCounts& counts() const { return counts_; }
+  /// What a guard will be held against. It decides nothing here.
+  [[nodiscard]] const KeyHours& hours() const { return hours_; }
   /// Appends one verdict for each limit of the clause.
   void verdicts(std::uint64_t seed, const RatioContext& ratios,
                 std::vector<schema::ClauseVerdict>& out) const;
@@ -163,12 +169,24 @@ class RateStream {
   BlockCounts open_;             ///< the block of time that has not ended
   std::int64_t open_index_ = 0;  ///< its index: time of routing over the length of a block
   RateCounts counts_;
+  KeyHours hours_;
+};
+
+/// The first good answer of a key in one of its periods of kLatencyPeriodUs on one arm.
+struct LatencyAnswer {
+  std::uint64_t key = 0;
+  bool keyless = false, candidate = false;
+  double value = 0;            ///< in ms
+  std::uint32_t share_bp = 0;  ///< the candidate's configured share
+  std::uint32_t stratum = 0;   ///< index of the prompt-length stratum
+  double uniform = 0;          ///< a hash of key and period, in [0, 1)
 };
 
 /// The test of a latency on one slice against one limit (`max`, `max_ratio` or `max_delta`), separately for
 /// each stratum of prompt length: confidence sequences of a quantile, or of the geometric mean, in each arm
 /// (docs/design/statistics.md, "Latency"). Relative limits compare the candidate with as many keys of the
-/// incumbent, which are drawn by the hash of the key.
+/// incumbent, which are drawn by a hash. Keys that return give several values, which are not independent of
+/// each other: the limits are those of fewer values then (RepeatedKeys).
 class LatencyStream {
  public:
   static constexpr std::uint32_t kMaxStrata = 16;
@@ -178,10 +196,7 @@ class LatencyStream {
 
   LatencyStream(WatchedClause watched_clause, const CanaryLevels& levels, std::uint32_t strata);
 
-  /// The first good answer of a key. `value` in ms; `share_bp`: the candidate's configured share; `stratum`:
-  /// index of the prompt-length stratum; `key_uniform`: a hash of the key in [0, 1).
-  void observe(bool candidate, double value, std::uint32_t share_bp, std::uint32_t stratum,
-               double key_uniform);
+  void observe(const LatencyAnswer& answer);
   void rearm();                                  ///< as in RateStream
   void restart();                                ///< as in RateStream
   [[nodiscard]] std::uint64_t evidence() const;  ///< the number of latencies of both arms
@@ -201,9 +216,11 @@ class LatencyStream {
   struct Arm {
     QuantileSequence quantiles;
     LogMeanSequence mean;
+    RepeatedKeys repeated;
   };
   [[nodiscard]] bool relative() const;
   [[nodiscard]] std::uint64_t count(const Arm& arm) const;
+  [[nodiscard]] double inflation(const Arm& arm) const;
   [[nodiscard]] QuantileLimits limits(const Arm& arm) const;
   [[nodiscard]] schema::ClauseVerdict stratum_verdict(std::uint32_t stratum, const std::array<Arm, 2>& arms,
                                                       std::uint64_t seed) const;

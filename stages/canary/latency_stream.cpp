@@ -31,23 +31,24 @@ bool LatencyStream::relative() const {
   return watched.clause.limits.max_ratio || watched.clause.limits.max_delta;
 }
 
-void LatencyStream::observe(bool candidate, double value, std::uint32_t share_bp, std::uint32_t stratum,
-                            double key_uniform) {
-  if (!std::isfinite(value)) return;
-  if (relative() && (share_bp == 0 || share_bp > kMaxShareBp)) {
+void LatencyStream::observe(const LatencyAnswer& answer) {
+  if (!std::isfinite(answer.value)) return;
+  if (relative() && (answer.share_bp == 0 || answer.share_bp > kMaxShareBp)) {
     ++skipped_;
     return;
   }
-  if (!candidate) {
-    const double share = static_cast<double>(share_bp) / 10'000;
-    if (!relative() || key_uniform >= share / (1 - share)) return;
+  if (!answer.candidate) {
+    const double share = static_cast<double>(answer.share_bp) / 10'000;
+    if (!relative() || answer.uniform >= share / (1 - share)) return;
   }
-  Arm& arm = values_[std::min(stratum, strata_ - 1)][candidate ? 1 : 0];
+  Arm& arm = values_[std::min(answer.stratum, strata_ - 1)][answer.candidate ? 1 : 0];
   if (quantile_) {
-    arm.quantiles.add(value);
+    arm.quantiles.add(answer.value);
   } else {
-    arm.mean.add(value);
+    arm.mean.add(answer.value);
   }
+  if (answer.keyless) return arm.repeated.observe_keyless();
+  arm.repeated.observe(answer.key, QuantileSequence::bin_of(answer.value));
 }
 
 void LatencyStream::rearm() {
@@ -70,10 +71,16 @@ std::uint64_t LatencyStream::evidence() const {
   return sum;
 }
 
+double LatencyStream::inflation(const Arm& arm) const {
+  if (!quantile_) return arm.repeated.inflation_of_mean();
+  return arm.repeated.inflation_of_share(arm.quantiles.bin_of_quantile(*quantile_), 1 - *quantile_);
+}
+
 /// Each arm of each stratum at an equal part of the test's level; two arms share it where both are uncertain.
 QuantileLimits LatencyStream::limits(const Arm& arm) const {
   const double level = 1 / levels_.harm_needed(watched) / strata_ / (relative() ? 2 : 1);
-  return quantile_ ? arm.quantiles.limits(*quantile_, level) : arm.mean.limits(level, levels_.planned_keys);
+  return quantile_ ? arm.quantiles.limits(*quantile_, level, inflation(arm))
+                   : arm.mean.limits(level, levels_.planned_keys, inflation(arm));
 }
 
 ClauseVerdict LatencyStream::stratum_verdict(std::uint32_t stratum, const std::array<Arm, 2>& arms,
@@ -83,10 +90,12 @@ ClauseVerdict LatencyStream::stratum_verdict(std::uint32_t stratum, const std::a
   apply_latency({limits(arms[1]), limits(arms[0]), count(arms[1]) > 0, count(arms[0]) > 0}, watched.clause,
                 here);
   here.details["stratum"] = stratum;
+  here.details["inflation_candidate"] = inflation(arms[1]);
+  if (relative()) here.details["inflation_incumbent"] = inflation(arms[0]);
   if (strata_ > 1) here.message += fmt::format(" Prompt-length stratum {} of {}.", stratum + 1, strata_);
   if (!quantile_ && here.n < LogMeanSequence::kLeastLook) {
     here.message +=
-        fmt::format(" Nothing is decided before {} keys of each arm.", LogMeanSequence::kLeastLook);
+        fmt::format(" Nothing is decided before {} answers of each arm.", LogMeanSequence::kLeastLook);
   }
   return here;
 }
@@ -109,7 +118,11 @@ ClauseVerdict LatencyStream::verdict(std::uint64_t seed) const {
   }
   worst.method = quantile_ ? "quantile confidence sequence of each arm, by prompt length"
                            : "asymptotic confidence sequence of each arm's geometric mean, by prompt length";
-  worst.approximate = !quantile_;
+  const auto repeats = [&worst](const char* name) {
+    const auto found = worst.details.find(name);
+    return found != worst.details.end() && found->second > 1;
+  };
+  worst.approximate = !quantile_ || repeats("inflation_candidate") || repeats("inflation_incumbent");
   if (skipped_ > 0) {
     worst.details["not_evaluable"] = static_cast<double>(skipped_);
     worst.message += fmt::format(

@@ -33,9 +33,9 @@ std::string promoted_text(const WatchPlan& plan) {
     return fmt::format("{} of the answers may take longer than {} ms", percent(plan.limit),
                        fmt::join(limits, ", "));
   }
-  return fmt::format("at most {} may fail; {} of {} keys failed in the canary, that is at most {}",
-                     percent(plan.limit), count_text(plan.promoted_failed), count_text(plan.promoted_keys),
-                     percent(plan.promoted_upper));
+  return fmt::format("at most {} may fail; in the canary {} of {} did, of {} keys: that is at most {}",
+                     percent(plan.limit), count_text(plan.promoted_failed), count_text(plan.promoted_periods),
+                     count_text(plan.promoted_keys), percent(plan.promoted_upper));
 }
 
 }  // namespace
@@ -61,7 +61,8 @@ schema::Result<GuardState> GuardState::create(const schema::Contract& contract, 
   impl->block_us = promoted.block_us;
   impl->armed_us = impl->newest_us = settings.armed_us;
   impl->max_keys = settings.max_keys;
-  impl->keys = DayKeys(settings.max_keys);
+  impl->keys = KeyPeriods(settings.max_keys);
+  impl->keys.begin(settings.armed_us, promoted.keys);
   impl->probe_share = plans.probe_share;
   impl->rescoring_share = plans.rescoring_share;
   for (WatchPlan& plan : plans.watches) impl->add_watch(std::move(plan));
@@ -153,9 +154,9 @@ ClauseVerdict GuardState::Impl::verdict(const Watch& watch) const {
   verdict.limit_kind = "max";
   verdict.threshold = plan.limit;
   verdict.method = plan.is_latency()
-                       ? "e-detector over blocks of time, one answer of each key and day"
+                       ? "e-detector over blocks of time, one answer of each key and hour"
                        : "e-detector over single failures and blocks of time, one request of each "
-                         "key and day";
+                         "key and hour";
   verdict.n = verdict.clusters = rate.seen();
   if (rate.seen() > 0)
     verdict.estimate = static_cast<double>(rate.events()) / static_cast<double>(rate.seen());
@@ -174,11 +175,13 @@ ClauseVerdict GuardState::Impl::verdict(const Watch& watch) const {
                      {"change_since_us", static_cast<double>(change.since_us)},
                      {"change_mean", change.mean},
                      {"promoted_keys", static_cast<double>(plan.promoted_keys)},
+                     {"promoted_periods", static_cast<double>(plan.promoted_periods)},
                      {"promoted_failed", static_cast<double>(plan.promoted_failed)}};
   const std::string start =
-      fmt::format("{} of {} keys{} {} since the promotion ({}); {}", count_text(rate.events()),
-                  count_text(rate.seen()), on_slice(plan.where), plan.is_latency() ? "were slower" : "failed",
-                  percent(verdict.estimate.value_or(0)), promoted_text(plan));
+      fmt::format("{} of {} first requests of a key in its hour{} {} since the promotion ({}); {}",
+                  count_text(rate.events()), count_text(rate.seen()), on_slice(plan.where),
+                  plan.is_latency() ? "were slower" : "failed", percent(verdict.estimate.value_or(0)),
+                  promoted_text(plan));
   if (*verdict.e_value >= plan.needed()) {
     verdict.verdict = Verdict::violated;
     verdict.message =
@@ -193,12 +196,12 @@ ClauseVerdict GuardState::Impl::verdict(const Watch& watch) const {
   return verdict;
 }
 
-std::int64_t GuardState::day() const {
-  return impl_->keys.day();
+std::int64_t GuardState::hour() const {
+  return impl_->keys.newest_us() / kKeyPeriodUs;
 }
 
-std::vector<std::uint64_t> GuardState::take_new_keys() {
-  return impl_->keys.take_new();
+std::string GuardState::take_new_keys() {
+  return counted_keys_to_bytes(impl_->keys.take_new());
 }
 
 std::size_t GuardState::watches() const {

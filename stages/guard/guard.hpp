@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,14 +10,12 @@
 #include "schema/error.hpp"
 #include "schema/verdict.hpp"
 #include "stages/canary/canary.hpp"
+#include "stages/canary/key_periods.hpp"
 #include "stages/canary/promoted.hpp"
 #include "stages/escalation.hpp"
-#include "stages/guard/day_keys.hpp"
 
 namespace driftgate::stages {
 
-/// The upper limits of what was promoted hold with this probability less than 1, each.
-inline constexpr double kPromotedAlpha = 0.05;
 /// How a guard shares its false alarms out: to the tests on all traffic, to those on slices, to the golden
 /// probes, to the tests on rescored answers. What has no tests leaves its part to the others; where the parts
 /// add up to more than 1, they are divided by their sum.
@@ -26,7 +23,7 @@ inline constexpr double kWholeShare = 0.4, kSliceShare = 0.4, kProbeShare = 0.2,
 
 struct GuardSettings {
   std::int64_t armed_us = 0;  ///< by the router's clock
-  std::size_t max_keys = DayKeys::kDefaultMost;
+  std::size_t max_keys = KeyPeriods::kDefaultMost;
 };
 
 /// The result of one evaluation of a guard.
@@ -43,24 +40,25 @@ struct GuardDecision {
 /// detector. The mean time until the first false alarm of all of them, the golden probes included, is at
 /// least `guard.mean_time_between_false_alarms`.
 ///
-/// Store the serialised state, and the keys of the day, in the transaction of the decision that it led to; a
-/// state that was read back makes the same decisions as the original. Not thread-safe.
+/// Store the serialised state, and the keys of the last two hours, in the transaction of the decision that it
+/// led to; a state that was read back makes the same decisions as the original. Not thread-safe.
 class GuardState {
  public:
   /// Errors: `invalid_argument` if the contract has no guard or `promoted` names no clause of it.
   [[nodiscard]] static schema::Result<GuardState> create(const schema::Contract& contract,
                                                          const Promoted& promoted,
                                                          const GuardSettings& settings);
-  /// Reads what serialise wrote; `keys` are those that take_new_keys gave since the day of the state began.
-  /// Errors: `corrupt` for damaged text, `conflict` for the state of another contract, `unsupported` for that
-  /// of another version of the program.
+  /// Reads what serialise wrote; `keys` is what take_new_keys gave in hour() of the state and in the hour
+  /// before, one after another. A state whose unit was a key and day goes on; its keys begin anew. Errors:
+  /// `corrupt` for damaged text, `conflict` for the state of another contract, `unsupported` for that of
+  /// another version of the program.
   [[nodiscard]] static schema::Result<GuardState> deserialise(const schema::Contract& contract,
-                                                              std::string_view text,
-                                                              std::span<const std::uint64_t> keys);
+                                                              std::string_view text, std::string_view keys);
   [[nodiscard]] std::string serialise() const;
-  /// The day (since the epoch, UTC) whose keys are remembered, and those that were added since the last call.
-  [[nodiscard]] std::int64_t day() const;
-  [[nodiscard]] std::vector<std::uint64_t> take_new_keys();
+  /// The hour (since the epoch, UTC) of the newest request, and the keys that were counted since the last
+  /// call, as bytes; after create, those that it begins with.
+  [[nodiscard]] std::int64_t hour() const;
+  [[nodiscard]] std::string take_new_keys();
 
   GuardState(GuardState&&) noexcept;
   GuardState& operator=(GuardState&&) noexcept;
@@ -74,7 +72,7 @@ class GuardState {
 
   [[nodiscard]] std::size_t watches() const;
   [[nodiscard]] bool alarming() const;       ///< an alarm was told and has not cleared
-  [[nodiscard]] std::uint64_t seen() const;  ///< requests that counted: one for each key and day
+  [[nodiscard]] std::uint64_t seen() const;  ///< requests that counted: one for each key and period
   /// The part of all false alarms that belongs to the golden probes; 0 without any in the contract.
   [[nodiscard]] double probe_share() const;
   /// The same for the tests on rescored answers.

@@ -10,7 +10,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kGuardVersion = 1;
+constexpr int kGuardVersion = 2;
+/// Version 1 counted each key once a day.
+constexpr int kFirstReadableVersion = 1, kFirstVersionWithPeriods = 2;
 constexpr std::size_t kMostWatches = 65'536;
 
 std::unexpected<schema::Error> damaged(const std::string& what) {
@@ -25,13 +27,14 @@ json thresholds_to_json(const std::map<std::uint32_t, double>& thresholds) {
 }
 
 json plan_to_json(const WatchPlan& plan) {
-  return {{"clause", plan.clause.address()},
-          {"where", plan.where},
-          {"role", schema::to_string(plan.role)},
-          {"limit", plan.limit},
-          {"share", plan.share},
-          {"thresholds_ms", thresholds_to_json(plan.thresholds_ms)},
-          {"promoted", {plan.promoted_keys, plan.promoted_failed, plan.promoted_upper}}};
+  return {
+      {"clause", plan.clause.address()},
+      {"where", plan.where},
+      {"role", schema::to_string(plan.role)},
+      {"limit", plan.limit},
+      {"share", plan.share},
+      {"thresholds_ms", thresholds_to_json(plan.thresholds_ms)},
+      {"promoted", {plan.promoted_keys, plan.promoted_failed, plan.promoted_upper, plan.promoted_periods}}};
 }
 
 /// The plan of a stored watch; std::nullopt if the contract has no such clause or a number makes no sense.
@@ -51,12 +54,48 @@ std::optional<WatchPlan> plan_from_json(const json& value, const schema::Contrac
   promoted.at(0).get_to(plan.promoted_keys);
   promoted.at(1).get_to(plan.promoted_failed);
   promoted.at(2).get_to(plan.promoted_upper);
+  plan.promoted_periods = promoted.size() > 3 ? promoted.at(3).get<std::uint64_t>() : plan.promoted_keys;
   const bool sound = plan.limit >= 0 && plan.limit < 1 && plan.share > 0 && plan.share <= 1 &&
                      std::holds_alternative<schema::MetricSubject>(plan.clause.subject);
   return sound ? std::optional(std::move(plan)) : std::nullopt;
 }
 
+constexpr std::size_t kNumberBytes = 8, kKeyBytes = 2 * kNumberBytes;
+
+void append_number(std::string& bytes, std::uint64_t number) {
+  for (std::size_t i = 0; i < kNumberBytes; ++i) bytes += static_cast<char>((number >> (8 * i)) & 0xFFU);
+}
+
+std::uint64_t take_number(std::string_view& bytes) {
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < kNumberBytes; ++i)
+    number |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  bytes.remove_prefix(kNumberBytes);
+  return number;
+}
+
 }  // namespace
+
+std::string counted_keys_to_bytes(std::span<const CountedKey> keys) {
+  std::string bytes;
+  bytes.reserve(keys.size() * kKeyBytes);
+  for (const CountedKey& one : keys) {
+    append_number(bytes, one.key);
+    append_number(bytes, static_cast<std::uint64_t>(one.period));
+  }
+  return bytes;
+}
+
+std::optional<std::vector<CountedKey>> counted_keys_from_bytes(std::string_view bytes) {
+  if (bytes.size() % kKeyBytes != 0) return std::nullopt;
+  std::vector<CountedKey> keys;
+  keys.reserve(bytes.size() / kKeyBytes);
+  while (!bytes.empty()) {
+    const std::uint64_t key = take_number(bytes);
+    keys.push_back({key, static_cast<std::int64_t>(take_number(bytes))});
+  }
+  return keys;
+}
 
 std::string GuardState::serialise() const {
   const Impl& s = *impl_;
@@ -74,7 +113,7 @@ std::string GuardState::serialise() const {
                    {"probe_share", s.probe_share},
                    {"rescoring_share", s.rescoring_share},
                    {"watches", std::move(watches)},
-                   {"day", {s.keys.day(), s.keys.halvings()}},
+                   {"periods", {s.keys.newest_us(), s.keys.swept_us(), s.keys.halvings()}},
                    {"dispersion", s.dispersion.to_json()},
                    {"dependent_until_us", s.dependent_until_us},
                    {"newest_us", s.newest_us},
@@ -83,10 +122,11 @@ std::string GuardState::serialise() const {
 }
 
 schema::Result<GuardState> GuardState::deserialise(const schema::Contract& contract, std::string_view text,
-                                                   std::span<const std::uint64_t> keys) {
+                                                   std::string_view keys) {
   try {
     const json value = json::parse(text);
-    if (value.at("version").get<int>() != kGuardVersion) {
+    const int version = value.at("version").get<int>();
+    if (version < kFirstReadableVersion || version > kGuardVersion) {
       return schema::fail(
           schema::ErrorCode::unsupported,
           "the stored state of the guard is of another version: use the program that wrote it", "guard");
@@ -118,9 +158,14 @@ schema::Result<GuardState> GuardState::deserialise(const schema::Contract& contr
       impl->watches.back().rate.restore(one.at("state"));
       one.at("alarming").get_to(impl->watches.back().alarming);
     }
-    impl->keys = DayKeys(impl->max_keys);
-    impl->keys.resume(value.at("day").at(0).get<std::int64_t>(), value.at("day").at(1).get<std::uint32_t>(),
-                      keys);
+    impl->keys = KeyPeriods(impl->max_keys);
+    if (version >= kFirstVersionWithPeriods) {
+      const auto counted = counted_keys_from_bytes(keys);
+      if (!counted) return damaged("its keys cannot be read");
+      const json& periods = value.at("periods");
+      impl->keys.resume(periods.at(0).get<std::int64_t>(), periods.at(1).get<std::int64_t>(),
+                        periods.at(2).get<std::uint32_t>(), *counted);
+    }
     impl->dispersion = DispersionProcess::from_json(value.at("dispersion"));
     value.at("dependent_until_us").get_to(impl->dependent_until_us);
     value.at("newest_us").get_to(impl->newest_us);

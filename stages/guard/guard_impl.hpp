@@ -2,7 +2,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stages/guard/guard.hpp"
@@ -20,8 +23,8 @@ struct WatchPlan {
   double share = 0;  ///< of the guard's false alarms
   /// By stratum of prompt length; empty for a failure rate. Answers of other strata are not counted.
   std::map<std::uint32_t, double> thresholds_ms;
-  std::uint64_t promoted_keys = 0, promoted_failed = 0;  ///< of a failure rate
-  double promoted_upper = 1;                             ///< the upper limit of the promoted failure rate
+  std::uint64_t promoted_keys = 0, promoted_periods = 0, promoted_failed = 0;  ///< of a failure rate
+  double promoted_upper = 1;  ///< the upper limit of the promoted failure rate
 
   [[nodiscard]] bool is_latency() const { return !thresholds_ms.empty(); }
   /// The value of RateWatch from which on it alarms.
@@ -38,6 +41,11 @@ struct GuardPlans {
 [[nodiscard]] schema::Result<GuardPlans> plan_guard(const schema::Contract& contract,
                                                     const Promoted& promoted);
 
+/// Keys as they are stored: 16 bytes each, the key and its period, little-endian.
+[[nodiscard]] std::string counted_keys_to_bytes(std::span<const CountedKey> keys);
+/// std::nullopt if the bytes are not whole keys.
+[[nodiscard]] std::optional<std::vector<CountedKey>> counted_keys_from_bytes(std::string_view bytes);
+
 struct GuardState::Impl {
   struct Watch {
     WatchPlan plan;
@@ -53,7 +61,7 @@ struct GuardState::Impl {
   double probe_share = 0, rescoring_share = 0;
 
   std::vector<Watch> watches;
-  DayKeys keys;
+  KeyPeriods keys;
   DispersionProcess dispersion;
   std::int64_t dependent_until_us = 0;  ///< single failures count from then on
   std::int64_t newest_us = 0;

@@ -6,7 +6,6 @@
 #include "stages/canary/canary_scopes.hpp"
 #include "stages/canary/traffic_rules.hpp"
 #include "stages/guard/guard_impl.hpp"
-#include "stages/statistics/distributions.hpp"
 
 namespace driftgate::stages {
 namespace {
@@ -35,8 +34,9 @@ schema::Result<void> add_rates(const schema::Contract& contract, const Promoted&
     const schema::Clause* const clause = TRY(find_clause(contract, rate.clause));
     WatchPlan plan{.clause = *clause, .where = rate.where, .role = rate.role, .thresholds_ms = {}};
     plan.promoted_keys = rate.keys;
+    plan.promoted_periods = rate.periods;
     plan.promoted_failed = rate.failed;
-    plan.promoted_upper = clopper_pearson_upper(rate.failed, rate.keys, kPromotedAlpha);
+    plan.promoted_upper = rate.upper;
     plan.limit = limit_of(clause->limits, plan.promoted_upper);
     if (plan.limit < 1) plans.push_back(std::move(plan));
   }

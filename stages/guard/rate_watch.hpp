@@ -11,7 +11,7 @@ namespace driftgate::stages {
 enum class Events : std::uint8_t { single_and_blocks, blocks };
 
 /// Detects that events have become more frequent than `limit`: failures, or answers slower than a threshold.
-/// One observation for each sticky key and day (docs/design/statistics.md, "The guard").
+/// One observation for each sticky key and hour (docs/design/statistics.md, "The guard").
 /// - Single events: exact and fastest where events are independent in time, which failures of an engine that
 ///   stalls are not. What they have shown within seconds counts kMostSudden-fold at most: until it has
 ///   settled, a stall shows as one (DispersionProcess), and forget_single is called.

@@ -76,6 +76,11 @@ double clopper_pearson_upper(std::uint64_t k, std::uint64_t n, double alpha) {
   return boost::math::ibetac_inv(static_cast<double>(k) + 1, static_cast<double>(n - k), alpha);
 }
 
+double upper_of_fractional_counts(double k, double n, double alpha) {
+  if (!(n > 0) || k >= n) return 1;
+  return boost::math::ibetac_inv(k + 1, n - k, alpha);
+}
+
 double zero_event_bound(std::uint64_t n, double alpha) {
   return n == 0 ? 1.0 : -std::expm1(std::log(alpha) / static_cast<double>(n));
 }

@@ -26,6 +26,9 @@ namespace driftgate::stages {
 /// (Clopper & Pearson, Biometrika 1934). For n = 0 they are 0 and 1.
 [[nodiscard]] double clopper_pearson_lower(std::uint64_t k, std::uint64_t n, double alpha);
 [[nodiscard]] double clopper_pearson_upper(std::uint64_t k, std::uint64_t n, double alpha);
+/// The upper limit for numbers of events and trials that are no integers, as effective sample sizes are: the
+/// same quantile of the beta distribution. 1 for n ≤ 0 and k ≥ n.
+[[nodiscard]] double upper_of_fractional_counts(double k, double n, double alpha);
 
 /// The upper limit of a rate after n trials without an event: 1 − α^{1/n}.
 [[nodiscard]] double zero_event_bound(std::uint64_t n, double alpha);

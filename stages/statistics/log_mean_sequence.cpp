@@ -23,15 +23,15 @@ void LogMeanSequence::add(double value) {
   squares_ += before * (x - mean_);
 }
 
-QuantileLimits LogMeanSequence::limits(double alpha, std::uint64_t planned) const {
+QuantileLimits LogMeanSequence::limits(double alpha, std::uint64_t planned, double inflation) const {
   QuantileLimits limits{std::numeric_limits<double>::quiet_NaN(), 0, std::numeric_limits<double>::infinity()};
   if (count_ == 0) return limits;
   limits.estimate = std::exp(mean_);
   if (count_ < kLeastLook) return limits;
-  const auto t = static_cast<double>(count_);
+  const double t = static_cast<double>(count_) / inflation;
   const double level = 2 * std::log(1 / alpha);
   const double rho2 = (level + std::log1p(level)) / static_cast<double>(std::max(planned, kLeastLook));
-  const double deviation = std::sqrt(squares_ / t);
+  const double deviation = std::sqrt(squares_ / static_cast<double>(count_));
   const double spread = t * rho2 + 1;
   const double reach =
       deviation * std::sqrt(2 * spread / (t * t * rho2) * std::log1p(std::sqrt(spread) / (2 * alpha)));

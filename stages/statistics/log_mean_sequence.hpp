@@ -22,7 +22,8 @@ class LogMeanSequence {
   [[nodiscard]] std::uint64_t count() const { return count_; }
   /// The geometric mean and its limits in the unit of the values, each one-sided at level 1 − alpha; 0 and ∞
   /// before kLeastLook values. `planned` is the number of values at which the limits are tightest.
-  [[nodiscard]] QuantileLimits limits(double alpha, std::uint64_t planned) const;
+  /// `inflation`: as in QuantileSequence.
+  [[nodiscard]] QuantileLimits limits(double alpha, std::uint64_t planned, double inflation = 1) const;
 
   [[nodiscard]] nlohmann::json to_json() const;
   /// Throws nlohmann::json::exception for a malformed value; the caller catches it.

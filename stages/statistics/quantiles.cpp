@@ -24,9 +24,10 @@ std::uint64_t rank_of(double p, std::uint64_t n) {
 
 /// Is a count of `s` among n still plausible for rate p at level alpha?
 struct Boundary {
-  double p, n, a, b, limit;
+  double p, n, inflation, a, b, limit;
 
-  Boundary(double rate, std::uint64_t count, double alpha) : p(rate), n(static_cast<double>(count)) {
+  Boundary(double rate, std::uint64_t count, double alpha, double the_inflation)
+      : p(rate), n(static_cast<double>(count) / the_inflation), inflation(the_inflation) {
     const double level = std::log(1 / alpha);
     const double weight = kPlanned / (2 * level + std::log1p(2 * level));
     a = p * weight;
@@ -34,7 +35,7 @@ struct Boundary {
     limit = level + log_beta(a, b);
   }
   [[nodiscard]] bool plausible(std::uint64_t count) const {
-    const auto s = static_cast<double>(count);
+    const auto s = static_cast<double>(count) / inflation;
     return log_beta(a + s, b + n - s) - s * std::log(p) - (n - s) * std::log1p(-p) < limit;
   }
 };
@@ -66,9 +67,16 @@ QuantileLimits order_statistic_limits(std::span<const double> sorted, double p, 
 
 void QuantileSequence::add(double value) {
   if (!std::isfinite(value)) return;
-  const double bounded = std::clamp(value, kSmallest, kLargest);
-  ++bins_[static_cast<std::int32_t>(std::floor(std::log(bounded) / kLogWidth))];
+  ++bins_[bin_of(value)];
   ++count_;
+}
+
+std::int32_t QuantileSequence::bin_of(double value) {
+  return static_cast<std::int32_t>(std::floor(std::log(std::clamp(value, kSmallest, kLargest)) / kLogWidth));
+}
+
+std::int32_t QuantileSequence::bin_of_quantile(double p) const {
+  return count_ == 0 ? 0 : bin_of_rank(rank_of(p, count_));
 }
 
 std::int32_t QuantileSequence::bin_of_rank(std::uint64_t rank) const {
@@ -80,12 +88,12 @@ std::int32_t QuantileSequence::bin_of_rank(std::uint64_t rank) const {
   return bins_.rbegin()->first;
 }
 
-QuantileLimits QuantileSequence::limits(double p, double alpha) const {
+QuantileLimits QuantileSequence::limits(double p, double alpha, double inflation) const {
   QuantileLimits limits{std::numeric_limits<double>::quiet_NaN(), 0, kInfinity};
   if (count_ == 0) return limits;
   const std::uint64_t middle = rank_of(p, count_);
   limits.estimate = std::exp((bin_of_rank(middle) + 0.5) * kLogWidth);
-  const Boundary boundary(p, count_, alpha);
+  const Boundary boundary(p, count_, alpha, inflation);
   // Plausible counts are an interval around the middle, whose own count is always plausible.
   std::uint64_t no = 0;
   std::uint64_t yes = middle;

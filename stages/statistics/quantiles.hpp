@@ -28,7 +28,12 @@ class QuantileSequence {
   /// Values that are not finite are ignored.
   void add(double value);
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  [[nodiscard]] QuantileLimits limits(double p, double alpha) const;
+  /// `inflation`, at least 1: how many times as large the variance of a share of the values is as that of
+  /// independent ones. The limits are those of so many fewer values, and are asymptotic then.
+  [[nodiscard]] QuantileLimits limits(double p, double alpha, double inflation = 1) const;
+  /// The bin of a finite value, and the bin in which the p-quantile lies.
+  [[nodiscard]] static std::int32_t bin_of(double value);
+  [[nodiscard]] std::int32_t bin_of_quantile(double p) const;
 
   [[nodiscard]] nlohmann::json to_json() const;
   /// Throws nlohmann::json::exception for a malformed value; the caller catches it.

@@ -51,6 +51,7 @@ void absolute_rate(const Effort& effort, Figures& out);
 void healthy_candidates(const Effort& effort, Figures& out);
 void streamed_means(const Effort& effort, Figures& out);
 void streamed_latency(const Effort& effort, Figures& out);
+void latency_users(const Effort& effort, Figures& out);
 void traffic_split(const Effort& effort, Figures& out);
 void whole_canaries(const Effort& effort, Figures& out);
 void restarts(const Effort& effort, Figures& out);
@@ -66,6 +67,7 @@ void many_tests(const Effort& effort, Figures& out);
 void slices_against_rest(const Effort& effort, Figures& out);
 void guard_run_lengths(const Effort& effort, Figures& out);
 void guard_delays(const Effort& effort, Figures& out);
+void guard_users(const Effort& effort, Figures& out);
 void golden_probes(const Effort& effort, Figures& out);
 void rescored_answers(const Effort& effort, Figures& out);
 

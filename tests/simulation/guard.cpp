@@ -103,7 +103,7 @@ schema::Contract contract_of(std::int64_t mean_time_us) {
 
 GuardState guard_of(const schema::Contract& contract, double limit) {
   stages::Promoted promoted;
-  promoted.rates.push_back({"runtime.errors", {}, schema::SliceRole::corpus, 16'000, 160});
+  promoted.rates.push_back({"runtime.errors", {}, schema::SliceRole::corpus, 16'000, 16'000, 160, kLimit});
   promoted.block_us = kBlockUs;
   schema::Contract own = contract;
   own.clauses[0].limits.max = limit;
@@ -179,7 +179,7 @@ void run_lengths(const Effort& effort, Figures& out) {
       alarms += alarms_within(guard, service, world.mean_time_us / 5) ? 1 : 0;
     }
     const bool claimed = world.claim != Claim::figure;
-    out.push_back({kLengths, "e-detectors on one request of each key and day", world.name,
+    out.push_back({kLengths, "e-detectors on one request of each key and hour", world.name,
                    "false alarms within a fifth of the stated mean time",
                    static_cast<double>(alarms) / static_cast<double>(runs), runs,
                    claimed ? std::optional(0.2) : std::nullopt, world.claim, "",
@@ -241,7 +241,7 @@ void delays(const Effort& effort, Figures& out) {
     for (std::uint64_t run = 0; run < runs; ++run)
       keys.push_back(keys_to_alarm(change, stages::mix64(effort.seed * 104'729 + run)));
     const bool claimed = change.most_keys > 0;
-    out.push_back({kDelays, "e-detectors on one request of each key and day", change.name,
+    out.push_back({kDelays, "e-detectors on one request of each key and hour", change.name,
                    "keys until the alarm (median)", median(keys), runs,
                    claimed ? std::optional(change.most_keys) : std::nullopt,
                    claimed ? Claim::exact : Claim::figure, ""});

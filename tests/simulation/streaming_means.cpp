@@ -58,9 +58,11 @@ void streamed_means(const Effort& effort, Figures& out) {
         {"means looked at continuously", method, scenario, quantity, value, runs, kAlpha, Claim::exact, ""});
   };
   add("betting confidence sequence", "skewed values of mean 0.1", "lower limit ever above the mean",
-      share_of(effort, runs, 101, [](stages::Random& random) { return ever_misses(random, kLooks / 4, true); }));
+      share_of(effort, runs, 101,
+               [](stages::Random& random) { return ever_misses(random, kLooks / 4, true); }));
   add("betting confidence sequence", "skewed values of mean 0.1", "upper limit ever below the mean",
-      share_of(effort, runs, 102, [](stages::Random& random) { return ever_misses(random, kLooks / 4, false); }));
+      share_of(effort, runs, 102,
+               [](stages::Random& random) { return ever_misses(random, kLooks / 4, false); }));
   for (const bool proof : {true, false}) {
     add("non-inferiority martingale", "mean difference at the margin of 0.05",
         proof ? "false proofs" : "false alarms",

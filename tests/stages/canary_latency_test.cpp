@@ -94,3 +94,41 @@ TEST_CASE("above half of the traffic a relative latency is not evaluable and say
   CHECK(decision.verdicts[0].details.at("not_evaluable") > 0);
   CHECK(decision.verdicts[0].message.find("not evaluable") != std::string::npos);
 }
+
+TEST_CASE(
+    "a user who returns gives one latency in ten minutes, and his latencies count as fewer than those of "
+    "others") {
+  auto contract = make::canary_contract();
+  schema::Limits most;
+  most.max = 1'000;
+  contract.clauses = {make::traffic("ttft",
+                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p95},
+                                    most, schema::Stage::canary)};
+  // The 300 answers of so many users in ten hours.
+  const auto verdict_of = [&](std::uint64_t users) {
+    CanaryWorld world(contract, 1);
+    for (std::uint64_t i = 0; i < 300; ++i) {
+      CanaryObservation seen;
+      seen.candidate = true;
+      seen.candidate_bp = world.state.share_of_step(0);
+      seen.key_hash = mix64(i % users);
+      seen.routed_us = world.now_ms * 1'000 + static_cast<std::int64_t>(i / users) * 36'000'000'000 / 300;
+      seen.outcome = RequestOutcome::ok;
+      seen.latency.ttft_ms = 20 + 10 * static_cast<double>(i % users) / static_cast<double>(users);
+      world.state.observe(seen);
+    }
+    return world.state.decide(world.context()).verdicts.at(0);
+  };
+  const auto many = verdict_of(300), some = verdict_of(30), one = verdict_of(1);
+  CHECK(many.n == 300);
+  CHECK(many.details.at("inflation_candidate") == 1);
+  CHECK_FALSE(many.approximate);
+  CHECK(some.n <= 30 * 3);  // within eighteen minutes
+  CHECK(some.n > 30);
+  CHECK(some.details.at("inflation_candidate") > 1);
+  CHECK(some.approximate);
+  CHECK(some.details.at("candidate_upper") >= many.details.at("candidate_upper"));
+  CHECK(one.n >= 60);  // ten hours have 60 times ten minutes
+  CHECK(one.n <= 61);
+  CHECK(one.details.at("inflation_candidate") > 10);
+}

@@ -28,6 +28,7 @@ EntryValue::Object watch_body(const schema::ClauseVerdict& verdict) {
           {"limit", EntryValue::measured(verdict.threshold.value_or(0))},
           {"share_of_false_alarms", measured("share_of_false_alarms")},
           {"promoted_keys", measured("promoted_keys")},
+          {"promoted_periods", measured("promoted_periods")},
           {"promoted_failed", measured("promoted_failed")}};
 }
 
@@ -57,8 +58,7 @@ schema::Result<void> read_engine(store::Reader& reader, LiveGuard& guard) {
 
 schema::Result<stages::GuardState> read_tests(store::Reader& reader, const store::GuardRow& row,
                                               const schema::Contract& contract) {
-  const auto day = TRY(stages::GuardState::deserialise(contract, row.traffic, {}));
-  const auto keys = TRY(store::guard_keys(reader, row.id, day.day()));
+  const auto keys = TRY(store::guard_keys(reader, row.id));
   return stages::GuardState::deserialise(contract, row.traffic, keys);
 }
 
@@ -148,7 +148,7 @@ void arm_guard(Context& context, Live& live, Change& change) {
   entry.subject.model = row.model;
   entry.subject.checkpoint = live.candidate.checkpoint;
   entry.subject.contract = row.contract;
-  change.guard = Change::Guard{std::move(row), std::move(entry)};
+  change.guard = Change::Guard{std::move(row), std::move(entry), tests->hour(), tests->take_new_keys()};
 }
 
 void load_guard(Context& context, const std::string& model) {

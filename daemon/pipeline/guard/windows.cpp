@@ -98,10 +98,10 @@ std::optional<GuardStep> guard_window(Context& context, const route::Window& win
   row->alarms += decision.alarms.size();
   auto entries = clause_alarms(context, guard, decision, "traffic");
   Work work = [row, entries = std::move(entries), keys = guard.tests.take_new_keys(),
-               day = guard.tests.day()](store::Tx& tx, Entries& written) -> schema::Result<void> {
+               hour = guard.tests.hour()](store::Tx& tx, Entries& written) -> schema::Result<void> {
     for (const auto& entry : entries) TRY(add_entry(tx, written, entry));
     if (!entries.empty()) row->evidence_seq = written.last();
-    TRY(store::add_guard_keys(tx, row->id, day, keys));
+    TRY(store::add_guard_keys(tx, row->id, hour, keys));
     return store::update_guard(tx, *row);
   };
   return GuardStep{window.model, std::move(row), std::move(orders), std::move(work),

@@ -9,8 +9,6 @@ namespace driftgate::store {
 
 namespace {
 
-constexpr std::size_t kKeyBytes = 8;
-
 constexpr Sql kInsert{"insert guard",
                       "INSERT INTO guards(id, model, promotion, version, contract, armed_us, ended_us, "
                       "reason, traffic, probes, "
@@ -48,32 +46,14 @@ constexpr Sql kAllArmed{"list armed guards",
                         "ordinal"};
 constexpr Sql kAddKeys{
     "add guard keys",
-    "INSERT INTO guard_keys(guard, day, part, keys) VALUES(?1, ?2, "
-    "(SELECT coalesce(max(part), 0) + 1 FROM guard_keys WHERE guard = ?1 AND day = ?2), ?3)"};
-constexpr Sql kForgetKeys{"forget guard keys", "DELETE FROM guard_keys WHERE guard = ?1 AND day < ?2"};
+    "INSERT INTO guard_keys(guard, hour, part, keys) VALUES(?1, ?2, "
+    "(SELECT coalesce(max(part), 0) + 1 FROM guard_keys WHERE guard = ?1 AND hour = ?2), ?3)"};
+constexpr Sql kForgetKeys{"forget guard keys", "DELETE FROM guard_keys WHERE guard = ?1 AND hour < ?2 - 1"};
 constexpr Sql kForgetAllKeys{"forget all guard keys", "DELETE FROM guard_keys WHERE guard = ?1"};
-constexpr Sql kKeys{"guard keys", "SELECT keys FROM guard_keys WHERE guard = ?1 AND day = ?2 ORDER BY part"};
+constexpr Sql kKeys{"guard keys", "SELECT keys FROM guard_keys WHERE guard = ?1 ORDER BY hour, part"};
 
 std::string ended_text(std::string_view id) {
   return fmt::format("guard {} has ended", id);
-}
-
-std::string bytes_of(std::span<const std::uint64_t> keys) {
-  std::string bytes;
-  bytes.reserve(keys.size() * kKeyBytes);
-  for (const std::uint64_t key : keys) {
-    for (std::size_t i = 0; i < kKeyBytes; ++i) bytes += static_cast<char>((key >> (8 * i)) & 0xFFU);
-  }
-  return bytes;
-}
-
-void read_keys(std::string_view bytes, std::vector<std::uint64_t>& keys) {
-  for (; bytes.size() >= kKeyBytes; bytes.remove_prefix(kKeyBytes)) {
-    std::uint64_t key = 0;
-    for (std::size_t i = 0; i < kKeyBytes; ++i)
-      key |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
-    keys.push_back(key);
-  }
 }
 
 }  // namespace
@@ -118,26 +98,19 @@ Result<std::vector<GuardRow>> list_armed_guards(Reader& reader) {
   return list_rows<GuardRow>(reader, kAllArmed, {});
 }
 
-Result<void> add_guard_keys(Tx& tx, std::string_view guard, std::int64_t day,
-                            std::span<const std::uint64_t> keys) {
+Result<void> add_guard_keys(Tx& tx, std::string_view guard, std::int64_t hour, std::string_view keys) {
   if (keys.empty()) return {};
-  TRY(tx.run(kForgetKeys, {guard, day}));
-  const std::string bytes = bytes_of(keys);
-  return explain(tx.run(kAddKeys, {guard, day, Blob{bytes}}),
+  TRY(tx.run(kForgetKeys, {guard, hour}));
+  return explain(tx.run(kAddKeys, {guard, hour, Blob{keys}}),
                  fmt::format("the keys of guard {} cannot be stored", guard));
 }
 
-Result<std::vector<std::uint64_t>> guard_keys(Reader& reader, std::string_view guard, std::int64_t day) {
-  std::vector<std::uint64_t> keys;
-  bool damaged = false;
-  TRY(reader.each(kKeys, {guard, day}, [&](const Row& row) {
-    const std::string_view bytes = row.bytes(0);
-    damaged = damaged || bytes.size() % kKeyBytes != 0;
-    read_keys(bytes, keys);
+Result<std::string> guard_keys(Reader& reader, std::string_view guard) {
+  std::string keys;
+  TRY(reader.each(kKeys, {guard}, [&](const Row& row) {
+    keys += row.bytes(0);
     return true;
   }));
-  if (damaged)
-    return schema::fail(ErrorCode::corrupt, fmt::format("the stored keys of guard {} are damaged", guard));
   return keys;
 }
 

@@ -42,10 +42,10 @@ Result<std::optional<GuardRow>> find_ended_guard(Reader& reader, std::string_vie
 Result<std::optional<GuardRow>> find_guard_of_version(Reader& reader, std::string_view version);
 Result<std::vector<GuardRow>> list_armed_guards(Reader& reader);
 
-/// Adds keys to those of the day and forgets those of earlier days.
-Result<void> add_guard_keys(Tx& tx, std::string_view guard, std::int64_t day,
-                            std::span<const std::uint64_t> keys);
-/// The keys of the day, in the order in which they were added. `corrupt` for a part that is no list of keys.
-Result<std::vector<std::uint64_t>> guard_keys(Reader& reader, std::string_view guard, std::int64_t day);
+/// Adds keys to those of the hour (since the epoch, UTC), as GuardState gave them, and forgets those of hours
+/// before the last one.
+Result<void> add_guard_keys(Tx& tx, std::string_view guard, std::int64_t hour, std::string_view keys);
+/// All keys that are stored, in the order in which they were added.
+Result<std::string> guard_keys(Reader& reader, std::string_view guard);
 
 }  // namespace driftgate::store

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ using schema::Verdict;
 
 namespace {
 
-constexpr std::int64_t kArmedUs = std::int64_t{20'000} * DayKeys::kDayUs;
+constexpr std::int64_t kArmedUs = std::int64_t{20'000} * 86'400'000'000;
 
 schema::Contract guarded() {
   auto contract = make::canary_contract();
@@ -25,9 +26,21 @@ schema::Contract guarded() {
   return contract;
 }
 
+/// What a canary saw of keys that were there in one hour.
+PromotedRate rate_of(const char* clause, std::uint64_t failed, std::uint64_t keys,
+                     schema::SliceWhere where = {}) {
+  return {clause,
+          std::move(where),
+          schema::SliceRole::monitored,
+          keys,
+          keys,
+          failed,
+          clopper_pearson_upper(failed, keys, kPromotedAlpha)};
+}
+
 Promoted promoted(std::uint64_t failed, std::uint64_t keys) {
   Promoted out;
-  out.rates.push_back({"runtime.errors", {}, schema::SliceRole::corpus, keys, failed});
+  out.rates.push_back(rate_of("runtime.errors", failed, keys));
   return out;
 }
 
@@ -43,7 +56,7 @@ struct World {
   double fails = 0.01, slow = 0;
   std::string slice;
   double slice_fails = -1;  ///< of language=de
-  std::vector<std::uint64_t> kept{};
+  std::string kept{};
 
   void request() {
     CanaryObservation seen;
@@ -116,9 +129,9 @@ TEST_CASE("all watches and the probes together have one false alarm in the state
   soft.severity = schema::Severity::soft;
   contract.clauses.push_back(soft);
   Promoted what = promoted(10, 1'000);
-  what.rates.push_back({"runtime.soft", {}, schema::SliceRole::corpus, 1'000, 10});
+  what.rates.push_back(rate_of("runtime.soft", 10, 1'000));
   for (const char* language : {"de", "fr", "it"})
-    what.rates.push_back({"runtime.errors", {{"language", language}}, schema::SliceRole::monitored, 300, 3});
+    what.rates.push_back(rate_of("runtime.errors", 3, 300, {{"language", language}}));
   const auto shares = [&] {
     double sum = 0;
     for (const auto& verdict : GuardState::create(contract, what, {kArmedUs})->decide().verdicts)
@@ -190,7 +203,7 @@ TEST_CASE("an alarm orders what the contract says for the guard") {
   CHECK(ordered().action == schema::Action::fallback);
 }
 
-TEST_CASE("a user whose requests all fail is one failure a day") {
+TEST_CASE("a user whose requests all fail is one failure an hour") {
   World world(guarded(), promoted(160, 16'000));
   CanaryObservation unlucky;
   unlucky.key_hash = 77;
@@ -202,7 +215,7 @@ TEST_CASE("a user whose requests all fail is one failure a day") {
   }
   CHECK(world.guard.seen() == 5'001);
   CHECK(world.guard.decide().alarms.empty());
-  unlucky.routed_us = world.now_us + DayKeys::kDayUs;
+  unlucky.routed_us = world.now_us + 86'400'000'000;
   world.guard.observe(unlucky);
   CHECK(world.guard.seen() == 5'002);
 }
@@ -226,7 +239,7 @@ TEST_CASE("pinned and excluded requests count nothing, and each request without 
 TEST_CASE("a slice that fails is found on the slice") {
   auto contract = guarded();
   Promoted what = promoted(160, 16'000);
-  what.rates.push_back({"runtime.errors", {{"language", "de"}}, schema::SliceRole::monitored, 2'000, 20});
+  what.rates.push_back(rate_of("runtime.errors", 20, 2'000, {{"language", "de"}}));
   contract.clauses[0].limits.max_ratio = 1;
   World world(contract, what);
   world.slice_fails = 0.1;
@@ -289,7 +302,7 @@ TEST_CASE("a guard that was stored and read makes the same decisions") {
       make::traffic("ttft", schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p95}, slower,
                     schema::Stage::canary));
   Promoted what = promoted(160, 16'000);
-  what.rates.push_back({"runtime.errors", {{"language", "de"}}, schema::SliceRole::monitored, 900, 9});
+  what.rates.push_back(rate_of("runtime.errors", 9, 900, {{"language", "de"}}));
   what.latencies.push_back({"runtime.ttft", {}, schema::SliceRole::corpus, {{0, 30.0}}});
   World steady(contract, what, 3), restarted(contract, what, 3);
   Random restarts(17);
@@ -307,7 +320,7 @@ TEST_CASE("a guard that was stored and read makes the same decisions") {
     }
     CHECK(a.alarms.size() == b.alarms.size());
     CHECK(a.cleared.size() == b.cleared.size());
-    for (const std::uint64_t key : restarted.guard.take_new_keys()) restarted.kept.push_back(key);
+    restarted.kept += restarted.guard.take_new_keys();
     if (restarts.uniform() > 0.1) continue;
     auto read = GuardState::deserialise(contract, restarted.guard.serialise(), restarted.kept);
     REQUIRE(read.has_value());
@@ -347,11 +360,32 @@ TEST_CASE("a state that is damaged, of another contract or of another version is
   other.digest = "sha256:other";
   CHECK(read(text, other).error().code == schema::ErrorCode::conflict);
   std::string newer = text;
-  newer.replace(newer.find("\"version\":1"), 11, "\"version\":9");
+  newer.replace(newer.find("\"version\":2"), 11, "\"version\":9");
   CHECK(read(newer, guarded()).error().code == schema::ErrorCode::unsupported);
+  const auto cut = GuardState::deserialise(guarded(), text, "no whole key");
+  REQUIRE_FALSE(cut.has_value());
+  CHECK(cut.error().code == schema::ErrorCode::corrupt);
   auto fewer = guarded();
   fewer.clauses.clear();
   CHECK(read(text, fewer).error().code == schema::ErrorCode::corrupt);
+}
+
+TEST_CASE("a guard that counted each key once a day goes on, with what it had seen") {
+  World world(guarded(), promoted(160, 16'000));
+  (void)world.window();
+  auto state = nlohmann::json::parse(world.guard.serialise());
+  state["version"] = 1;
+  state.erase("periods");
+  state["day"] = {20'000, 0};
+  state["watches"][0]["plan"]["promoted"].erase(3);
+  auto read = GuardState::deserialise(guarded(), state.dump(), {});
+  REQUIRE(read.has_value());
+  const auto verdict = read->decide().verdicts.at(0);
+  CHECK(verdict.n == 100);
+  CHECK(verdict.details.at("promoted_periods") == 16'000);
+  world.guard = std::move(*read);
+  (void)world.window();
+  CHECK(world.guard.seen() == 200);
 }
 
 TEST_CASE("what a canary saw of its candidate is what its guard begins with") {
@@ -367,10 +401,37 @@ TEST_CASE("what a canary saw of its candidate is what its guard begins with") {
   REQUIRE(seen.rates.size() == 1);
   CHECK(seen.rates[0].clause == "runtime.errors");
   CHECK(seen.rates[0].keys > 1'000);
+  CHECK(seen.rates[0].periods == seen.rates[0].keys);  // distinct keys
   CHECK(seen.rates[0].failed > 5);
+  CHECK(seen.rates[0].upper ==
+        doctest::Approx(clopper_pearson_upper(seen.rates[0].failed, seen.rates[0].keys, kPromotedAlpha))
+            .epsilon(0.02));
   REQUIRE(seen.latencies.size() == 1);
   CHECK(seen.latencies[0].upper_ms.at(0) > 28);
   CHECK(seen.latencies[0].upper_ms.at(0) < 35);
   CHECK(seen.block_us >= 12'000'000);
   CHECK(GuardState::create(contract, seen, {kArmedUs})->watches() == 2);
+}
+
+TEST_CASE("a guard begins with the keys that its canary counted last, and stores them") {
+  Promoted what = promoted(160, 16'000);
+  const std::int64_t period = key_period(5, kArmedUs);
+  what.keys = {{5, period}, {6, key_period(6, kArmedUs) - 1}};
+  auto guard = *GuardState::create(guarded(), what, {kArmedUs});
+  CHECK(guard.hour() == kArmedUs / kKeyPeriodUs);
+  const std::string kept = guard.take_new_keys();
+  CHECK(kept.size() == 16);  // the hour of key 6 is over
+  CanaryObservation seen;
+  seen.routed_us = kArmedUs + 1;
+  for (const std::uint64_t key : {5, 6, 7}) {
+    seen.key_hash = key;
+    guard.observe(seen);
+  }
+  CHECK(guard.seen() == 2);
+  auto read =
+      GuardState::deserialise(guarded(), GuardState::create(guarded(), what, {kArmedUs})->serialise(), kept);
+  REQUIRE(read.has_value());
+  seen.key_hash = 5;
+  read->observe(seen);
+  CHECK(read->seen() == 0);
 }

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "stages/guard/day_keys.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/stages/canary_world.hpp"
 #include "tests/stages/make.hpp"
@@ -20,7 +19,7 @@ using schema::SliceRole;
 
 namespace {
 
-constexpr std::int64_t kArmedUs = std::int64_t{20'000} * DayKeys::kDayUs;
+constexpr std::int64_t kArmedUs = std::int64_t{20'000} * 86'400'000'000;
 constexpr double kShare = 0.2;
 
 /// At most 0.1 of total variation, on all answers and on the slices of these roles.
@@ -133,7 +132,7 @@ TEST_CASE("each sticky key has one answer a day") {
   CHECK_FALSE(world.watch.takes(answer.key_hash, answer.at_us));
   CHECK_FALSE(*world.watch.observe(answer));
   CHECK(world.watch.answers() == 1);
-  answer.at_us += DayKeys::kDayUs;
+  answer.at_us += 86'400'000'000;
   CHECK(world.watch.takes(answer.key_hash, answer.at_us));
   CHECK(*world.watch.observe(answer));
   CHECK(world.watch.answers() == 2);
@@ -259,7 +258,7 @@ TEST_CASE("rescored answers have their part of the guard's false alarms, where a
   auto contract = make::canary_contract();
   contract.guard.emplace();
   Promoted promoted;
-  promoted.rates.push_back({"runtime.errors", {}, SliceRole::corpus, 16'000, 160});
+  promoted.rates.push_back({"runtime.errors", {}, SliceRole::corpus, 16'000, 16'000, 160, 0.0114});
   const auto share = [&] { return GuardState::create(contract, promoted, {kArmedUs})->rescoring_share(); };
   CHECK(share() == 0);
   contract.guard->rescoring.emplace();
