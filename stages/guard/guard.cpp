@@ -33,7 +33,7 @@ std::string promoted_text(const WatchPlan& plan) {
     return fmt::format("{} of the answers may take longer than {} ms", percent(plan.limit),
                        fmt::join(limits, ", "));
   }
-  return fmt::format("at most {} may fail; in the canary {} of {} did, of {} keys: that is at most {}",
+  return fmt::format("at most {} may fail; in the canary {} of {} did, of {} keys, so that at most {} do",
                      percent(plan.limit), count_text(plan.promoted_failed), count_text(plan.promoted_periods),
                      count_text(plan.promoted_keys), percent(plan.promoted_upper));
 }

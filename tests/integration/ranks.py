@@ -291,9 +291,10 @@ class Job:
                                           start_new_session=True)
         self.processes = processes
 
-    def wait_for_chunks(self, count):
-        end = time.monotonic() + PATIENCE_S
-        while len(self.chunks()) < count:
+    def wait_for_chunks(self, count, written_again=None):
+        """Until there are so many, and those that are given with their inodes were written again, whichever rank has them."""
+        before, end = written_again or {}, time.monotonic() + PATIENCE_S
+        while len(now := self.chunks()) < count or any(now.get(name) == inode for name, inode in before.items()):
             check(self.world.job.poll() is None, "the job ended before it was to be disturbed")
             check(time.monotonic() < end, "no chunks")
             time.sleep(0.001)
@@ -363,7 +364,7 @@ def a_killed_worker_goes_on_where_it_was():
                 file.write(b"\xff")
             shutil.copyfile(job.path("chunks/" + names[3]), job.path("chunks/" + names[4]))
             job.start(ranks)
-            for pid in job.wait_for_chunks(len(kept) + 20):
+            for pid in job.wait_for_chunks(len(kept) + 20, {name: kept[name] for name in (names[1], names[4])}):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
             code, _, err = world.finish()
