@@ -11,6 +11,7 @@
 #include "stages/statistics/distributions.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/simulation/figure.hpp"
+#include "tests/simulation/guarded.hpp"
 
 namespace driftgate::simulation {
 namespace {
@@ -85,20 +86,9 @@ class Service {
 };
 
 schema::Contract contract_of(std::int64_t mean_time_us) {
-  schema::Contract contract;
-  contract.name = "guard";
-  contract.digest = "sha256:guard";
-  schema::Clause errors;
-  errors.family = schema::Family::runtime;
-  errors.id = "errors";
-  errors.subject = schema::MetricSubject{schema::Metric::error_rate, {}};
-  errors.limits.max = kLimit;
-  errors.stages = schema::stage_bit(schema::Stage::canary);
-  contract.clauses = {errors};
-  contract.guard.emplace();
-  contract.guard->mean_time_between_false_alarms_ms = mean_time_us / 1'000;
-  contract.guard->probes.prompts = 0;
-  return contract;
+  schema::Limits limits;
+  limits.max = kLimit;
+  return guarded(limits, mean_time_us);
 }
 
 GuardState guard_of(const schema::Contract& contract, double limit) {
@@ -185,12 +175,6 @@ void run_lengths(const Effort& effort, Figures& out) {
                    claimed ? std::optional(0.2) : std::nullopt, world.claim, "",
                    world.claim == Claim::approximate ? std::optional(0.25) : std::nullopt});
   }
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 struct Change {

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stages/canary/key_hours.hpp"
@@ -12,6 +13,7 @@
 #include "stages/guard/guard.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/simulation/figure.hpp"
+#include "tests/simulation/guarded.hpp"
 
 namespace driftgate::simulation {
 namespace {
@@ -23,7 +25,7 @@ constexpr std::int64_t kSecondUs = 1'000'000;
 constexpr std::int64_t kHourUs = 3'600 * kSecondUs, kDayUs = 24 * kHourUs;
 constexpr std::int64_t kStartUs = 20'000 * kDayUs;
 constexpr double kPerSecond = 20;
-constexpr double kMeanDays = 365;
+constexpr int kMeanDays = 365;
 
 constexpr const char* kExperiment = "returning users before the guard";
 constexpr const char* kMethod = "e-detectors on one request of each key and hour";
@@ -82,26 +84,10 @@ class Crowd {
   std::int64_t now_us_;
 };
 
-schema::Contract contract_of() {
-  schema::Contract contract;
-  contract.name = "guard";
-  contract.digest = "sha256:guard";
-  schema::Clause errors;
-  errors.family = schema::Family::runtime;
-  errors.id = "errors";
-  errors.subject = schema::MetricSubject{schema::Metric::error_rate, {}};
-  errors.limits.max_ratio = 1;
-  errors.stages = schema::stage_bit(schema::Stage::canary);
-  contract.clauses = {errors};
-  contract.guard.emplace();
-  contract.guard->mean_time_between_false_alarms_ms = static_cast<std::int64_t>(kMeanDays * 86'400'000);
-  contract.guard->probes.prompts = 0;
-  return contract;
-}
-
 /// The guard after a canary of an hour on all of the crowd's traffic.
 GuardState promoted(Crowd& crowd) {
-  static const schema::Contract contract = contract_of();
+  schema::Limits limits;
+  limits.max_ratio = 1;
   stages::KeyPeriods keys;
   stages::KeyHours hours;
   const std::int64_t end_us = crowd.now_us() + kHourUs;
@@ -120,7 +106,7 @@ GuardState promoted(Crowd& crowd) {
                             hours.failed(),
                             hours.upper(stages::kPromotedAlpha)});
   promoted.block_us = 12 * kSecondUs;
-  return *GuardState::create(contract, promoted, {crowd.now_us()});
+  return *GuardState::create(guarded(limits, kMeanDays * kDayUs), promoted, {crowd.now_us()});
 }
 
 /// The time of the first alarm before `end_us`, looked for every five seconds.
@@ -156,7 +142,7 @@ void false_alarms(const Effort& effort, Figures& out) {
       alarms += first_alarm(guard, crowd, crowd.now_us() + days * kDayUs, 1) ? 1 : 0;
     }
     // What was promoted has an upper limit that is too low in so many of the promotions.
-    const double bound = stages::kPromotedAlpha + days / kMeanDays;
+    const double bound = stages::kPromotedAlpha + static_cast<double>(days) / kMeanDays;
     out.push_back({kExperiment, kMethod, users.name,
                    full ? "false alarms in 7 days" : "false alarms in a day",
                    static_cast<double>(alarms) / static_cast<double>(runs), runs, bound, Claim::exact});
@@ -191,11 +177,9 @@ void delays(const Effort& effort, Figures& out) {
           first_alarm(guard, crowd, changed_us + kDayUs, kNeeded).value_or(changed_us + kDayUs);
       seconds.push_back(static_cast<double>(alarm_us - changed_us) * 1e-6);
     }
-    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-    std::ranges::nth_element(seconds, middle);
     const bool claimed = change.most_s > 0;
     out.push_back({kExperiment, kMethod, std::string(change.users.name) + ", " + change.name,
-                   "seconds until the alarm (median)", *middle, runs,
+                   "seconds until the alarm (median)", median(std::move(seconds)), runs,
                    claimed ? std::optional(change.most_s) : std::nullopt,
                    claimed ? Claim::exact : Claim::figure});
   }
