@@ -15,6 +15,8 @@ import unicodedata
 from harness import PATIENCE_S, Failure, check
 
 SEQUENCE = re.compile(r"\x1b\[(\??)(\d*)(?:;\d+)*([A-Za-z])")
+# What is left of one whose end was discarded: the key's echo comes next, or another sequence.
+CUT = re.compile(r"\x1b(?:\[\??[\d;]*)?(?=\^C|[\r\n]*\x1b)")
 
 
 def width_of(character):
@@ -49,7 +51,10 @@ class Screen:
         at = 0
         while at < len(text):
             if text[at] == "\x1b":
-                found = SEQUENCE.match(text, at)
+                found, cut = SEQUENCE.match(text, at), CUT.match(text, at)
+                if cut:
+                    at = cut.end()
+                    continue
                 if not found:
                     check(len(text) - at < 16, f"a sequence that no line of this program needs: {text[at:at + 16]!r}")
                     self.pending = text[at:]
@@ -133,9 +138,12 @@ class OnTerminal:
     def size(fd, columns, rows):
         fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def resize(self, columns, rows):
-        while self.read(0.03):  # nothing that is drawn for the old size may come after
+    def settle(self):
+        while self.read(0.03):
             pass
+
+    def resize(self, columns, rows):
+        self.settle()  # nothing that is drawn for the old size may come after
         self.screen.resize(columns, rows)
         self.size(self.master, columns, rows)  # the kernel tells the program
 
@@ -165,6 +173,19 @@ class OnTerminal:
         end = time.monotonic() + PATIENCE_S
         while not seen(self.screen.text()):
             check(time.monotonic() < end and (self.read(1) or self.open), f"{what}; on the screen:\n{self.screen.text()}")
+
+    def unread(self):
+        return struct.unpack("i", fcntl.ioctl(self.master, termios.FIONREAD, b"\0" * 4))[0]
+
+    def fall_behind(self):
+        """Reads nothing and has the picture drawn again until the terminal's buffer is full. A key that sends a
+        signal then makes the kernel discard the rest, mostly from the middle of a drawing."""
+        end, before = time.monotonic() + PATIENCE_S, -1
+        while self.unread() == 0 or self.unread() != before:
+            check(time.monotonic() < end, f"{before} bytes do not fill the terminal's buffer")
+            before = self.unread()
+            self.child.send_signal(signal.SIGWINCH)
+            time.sleep(0.1)  # a drawing that the buffer does not take is seen by nothing else
 
     def end(self):
         """Reads to the end; the exit code."""

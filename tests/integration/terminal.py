@@ -103,13 +103,14 @@ def a_resize_a_restart_and_ctrl_c_leave_the_terminal_as_it_was(world):
         terminal.until("that it is back", lambda text: "the daemon answers again after" in text and "last message" in text)
         world.api("POST", f"/v1/promotions/{promotion}/pause", {"reason": "lunch"}, who="operator", expect=200)
         terminal.until("what to type", lambda text: f"driftgate resume {promotion} --reason …" in text)
+        events = [line for line in terminal.screen.text().split("\n") if "verdict_reached" in line or "state_changed" in line]
+        check(events and len(set(events)) == len(events), f"events came twice after the restart: {events}")
+        terminal.fall_behind()
         terminal.type("\x03")
         code = terminal.end()
         check(code == -signal.SIGINT, f"Ctrl-C is exit {code}")
         check_left_alone(terminal)
         check(f"The promotion goes on: driftgate watch {promotion}" in terminal.screen.text(), terminal.screen.text())
-        events = [line for line in terminal.screen.text().split("\n") if "verdict_reached" in line or "state_changed" in line]
-        check(events and len(set(events)) == len(events), f"events came twice after the restart: {events}")
     with OnTerminal(after_a_line(words(world, "watch", promotion)), 80, 24) as terminal:
         terminal.until("the screen", lambda text: "Ctrl-C leaves" in text)
         terminal.child.send_signal(signal.SIGTERM)

@@ -204,7 +204,7 @@ Result<int> watch_live(Client& client, const std::string& id, const std::string&
   Terminal terminal;
   Follower follower(client, id, std::move(promotion), until);
   if (!draw_until_over(terminal, follower)) {
-    print_line("\r\x1b[KThe promotion goes on: driftgate watch " + printable(id));
+    print_line("\r\x1b[JThe promotion goes on: driftgate watch " + printable(id));
     terminal.end_by_signal();
   }
   if (std::ferror(stdout) != 0) return kExitIo;

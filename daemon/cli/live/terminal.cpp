@@ -14,6 +14,10 @@
 namespace driftgate::cli::live {
 namespace {
 
+/// The cursor is shown and lines wrap. A key that sends a signal makes the kernel discard what the terminal
+/// has not read yet (termios(3), NOFLSH), so a drawing may have lost the end that turns wrapping on again.
+constexpr std::string_view kAsBefore = "\x1b[?7h\x1b[?25h";
+
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string_view() : std::string_view(value);
@@ -61,7 +65,7 @@ void Terminal::take_over() {
 }
 
 void Terminal::give_back() {
-  print("\x1b[?25h");
+  print(kAsBefore);
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
@@ -70,7 +74,7 @@ void Terminal::draw(const std::vector<Line>& lines) {
 }
 
 void Terminal::stop() {
-  print("\x1b[?25h");
+  print(kAsBefore);
   ::raise(SIGSTOP);
   frame_.forget();  // the shell has written below
   print("\x1b[?25l");
