@@ -329,6 +329,8 @@ constexpr std::string_view kSchemas = R"json({
     "stages": {"type": "array", "items": {"type": "object"}}, "bounds": {"type": "object"},
     "escalation": {"type": "array", "items": {"type": "string"}}, "guard": {"type": "array", "items": {"type": "string"}},
     "power_at_half": {"type": "array", "items": {"type": "object"}},
+    "smallest_regressions": {"type": "array", "description": "how small a regression each clause finds, at which exposure",
+      "items": {"type": "object"}},
     "text": {"type": "string", "description": "what `driftgate contract explain` prints"}}},
 "ContractDifference": {"type": "object", "required": ["from", "to", "changes", "text"], "properties": {
   "from": {"$ref": "#/components/schemas/Contract"}, "to": {"$ref": "#/components/schemas/Contract"},

@@ -248,15 +248,20 @@ LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract, con
 
 }  // namespace
 
-std::optional<double> share_left(const Clause& clause) {
+std::optional<ValueEnds> ends_of(const Clause& clause) {
   const auto* subject = std::get_if<MetricSubject>(&clause.subject);
   if (subject == nullptr || (!clause.clip && !has_finite_range(subject->metric))) return std::nullopt;
   const MetricInfo& entry = info(subject->metric);
   const double end = has_entropy_range(subject->metric) ? std::log(kVocabulary) : entry.high;
-  const double high = clause.clip.value_or(end);
-  const double width = high - entry.low;
-  if (clause.limits.max) return (*clause.limits.max - entry.low) / width;
-  if (clause.limits.min) return (high - *clause.limits.min) / width;
+  return ValueEnds{entry.low, clause.clip.value_or(end)};
+}
+
+std::optional<double> share_left(const Clause& clause) {
+  const auto ends = ends_of(clause);
+  if (!ends) return std::nullopt;
+  const double width = ends->high - ends->low;
+  if (clause.limits.max) return (*clause.limits.max - ends->low) / width;
+  if (clause.limits.min) return (ends->high - *clause.limits.min) / width;
   return clause.limits.max_delta.value_or(0) / width;
 }
 

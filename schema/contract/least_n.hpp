@@ -15,10 +15,16 @@ namespace driftgate::schema {
 /// they are, so such means are decided by betting unless enough clusters have an event.
 [[nodiscard]] bool counts_events(Metric metric);
 
-/// The limit of a clause on a metric as a share of the range [low, high] of its values: (max − low)/(high −
-/// low) for `max`, (high − min)/(high − low) for `min`, max_delta/(high − low) for `max_delta`. `high` is the
-/// clip, else the end of the metric's range; for entropies ln V with V = 150,000. std::nullopt for other
-/// subjects and where values have no largest one.
+/// The range of the values that a clause on a metric limits. `high` is the clip, else the end of the metric's
+/// range; for entropies ln V with V = 150,000. std::nullopt for other subjects and where values have no
+/// largest one.
+struct ValueEnds {
+  double low = 0, high = 1;
+};
+[[nodiscard]] std::optional<ValueEnds> ends_of(const Clause& clause);
+
+/// The limit of a clause on a metric as a share of that range: (max − low)/(high − low) for `max`, (high −
+/// min)/(high − low) for `min`, max_delta/(high − low) for `max_delta`. std::nullopt without a range.
 [[nodiscard]] std::optional<double> share_left(const Clause& clause);
 
 /// Whether `slices.discover` searches this clause: one of statistical-slice on an outcome, or with `max` or

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schema/contract/spending.hpp"
 #include "stages/canary/canary_impl.hpp"
 #include "stages/canary/key_periods.hpp"
 #include "stages/canary/traffic_rules.hpp"
@@ -55,15 +54,8 @@ schema::Result<CanaryState> CanaryState::make(const schema::Contract& contract,
   impl->settings = settings;
   impl->prompt_bounds = contract.slices.prompt_length_bounds;
   std::ranges::sort(impl->prompt_bounds);
-  impl->strata =
-      std::min(LatencyStream::kMaxStrata, static_cast<std::uint32_t>(impl->prompt_bounds.size()) + 1);
-  constexpr auto kCanary = schema::Stage::canary;
-  impl->levels = {schema::spent_alpha(kCanary, contract.confidence.alpha_harm, settings.attempt),
-                  schema::spent_alpha(kCanary, contract.confidence.alpha_advance, settings.attempt),
-                  scopes.whole_parts,
-                  scopes.slice_tests,
-                  impl->plan.min_keys,
-                  block_us};
+  impl->strata = prompt_strata(contract);
+  impl->levels = canary_levels(contract, scopes, settings.attempt, block_us);
   impl->incumbent = settings.incumbent;
   impl->scopes = std::move(scopes);
   for (const CanaryScope& scope : impl->scopes.planned)
@@ -162,8 +154,7 @@ std::uint32_t CanaryState::share_of_step(std::uint32_t step) const {
 }
 
 std::uint32_t CanaryState::Impl::share_of(std::uint32_t step) const {
-  const std::size_t index = std::min<std::size_t>(step, plan.steps.size() - 1);
-  return std::min(plan.steps[index].share_bp, kFullBp - std::min(plan.holdback_bp, kFullBp));
+  return stages::share_of_step(plan, step);
 }
 
 CanaryState::Impl::Key* CanaryState::Impl::key_of(const CanaryObservation& observation, Key& keyless) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schema/contract/spending.hpp"
 #include "stages/canary/canary_scopes.hpp"
 #include "stages/statistics/e_values.hpp"
 
@@ -33,6 +34,22 @@ double from_first_start(const std::vector<Process>& processes, std::uint32_t sta
 double CanaryLevels::share_of(bool slices) const {
   if (whole_parts == 0 || slice_tests == 0) return (slices ? slice_tests : whole_parts) == 0 ? 0 : 1;
   return 0.5;
+}
+
+CanaryLevels canary_levels(const schema::Contract& contract, const CanaryScopes& scopes,
+                           std::uint32_t attempt, std::int64_t block_us) {
+  constexpr auto kCanary = schema::Stage::canary;
+  return {schema::spent_alpha(kCanary, contract.confidence.alpha_harm, attempt),
+          schema::spent_alpha(kCanary, contract.confidence.alpha_advance, attempt),
+          scopes.whole_parts,
+          scopes.slice_tests,
+          contract.canary ? contract.canary->min_keys : 0,
+          block_us};
+}
+
+std::uint32_t prompt_strata(const schema::Contract& contract) {
+  return std::min(LatencyStream::kMaxStrata,
+                  static_cast<std::uint32_t>(contract.slices.prompt_length_bounds.size()) + 1);
 }
 
 double CanaryLevels::harm_needed(const WatchedClause& watched) const {

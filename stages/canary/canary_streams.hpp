@@ -22,6 +22,7 @@
 
 namespace driftgate::stages {
 
+struct CanaryScopes;
 struct WatchedClause;
 
 /// The significance levels of one attempt at a canary, which all of its tests share.
@@ -44,6 +45,10 @@ struct CanaryLevels {
   /// α_harm times level_factor().
   [[nodiscard]] double harm_needed(const WatchedClause& watched) const;
 };
+
+/// The levels of the contract's attempt number `attempt`, from 1, with blocks of time of this length.
+[[nodiscard]] CanaryLevels canary_levels(const schema::Contract& contract, const CanaryScopes& scopes,
+                                         std::uint32_t attempt, std::int64_t block_us);
 
 /// The state of a trip: the order is in force and waits for clean windows (`standing`), its traffic is on the
 /// fallback kernel (`on_fallback`), or that traffic was given back and is being tested (`probation`).
@@ -231,6 +236,10 @@ class LatencyStream {
   std::map<std::uint32_t, std::array<Arm, 2>> values_;  ///< [incumbent, candidate] by stratum
   std::uint64_t skipped_ = 0;  ///< latencies seen while a relative limit was not evaluable
 };
+
+/// How many strata of prompt length a contract has: one more than its bounds, at most
+/// LatencyStream::kMaxStrata.
+[[nodiscard]] std::uint32_t prompt_strata(const schema::Contract& contract);
 
 /// A clause on an observability signal. The signal is compared with its limit and not tested; an order on the
 /// clause lasts until it has recovered, except a freeze because the signal is absent, which lasts as long as

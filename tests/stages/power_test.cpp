@@ -1,4 +1,4 @@
-#include "stages/power.hpp"
+#include "stages/planning/power.hpp"
 
 #include <doctest/doctest.h>
 

@@ -17,7 +17,7 @@
 #include "schema/contract/contract.hpp"
 #include "schema/contract/explain.hpp"
 #include "schema/json.hpp"
-#include "stages/power_text.hpp"
+#include "stages/planning/planning_text.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -114,15 +114,18 @@ void print_explanation(const ExplainArgs& args, const schema::Contract& contract
                        const std::optional<Lacking>& lacking) {
   const schema::Explanation explanation = schema::explain(contract, args.run);
   const auto powers = stages::power_at_half(contract, kPowerSeed, schema::Runs(args.run));
+  const auto regressions = stages::smallest_regressions(contract, powers, kPowerSeed, schema::Runs(args.run),
+                                                        args.requests_per_second);
   if (!args.json) {
-    fmt::print("{}{}{}", schema::to_text(explanation),
+    fmt::print("{}{}{}{}", schema::to_text(explanation),
                stages::power_text(powers, contract, args.requests_per_second),
-               lacking ? lacking_text(args.engine, *lacking) : "");
+               stages::regressions_text(regressions), lacking ? lacking_text(args.engine, *lacking) : "");
     return;
   }
   auto out = nlohmann::json::parse(schema::to_json(explanation));
   out["power_at_half"] =
       nlohmann::json::parse(stages::power_json(powers, contract, args.requests_per_second));
+  out["smallest_regressions"] = nlohmann::json::parse(stages::regressions_json(regressions));
   if (lacking) out["undecidable"] = pipeline::gaps_json(lacking->gaps);
   if (lacking && lacking->rescoring) out["no_rescoring"] = *lacking->rescoring;
   fmt::print("{}\n", schema::canonical_json(out));

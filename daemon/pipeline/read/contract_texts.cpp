@@ -10,7 +10,7 @@
 #include "schema/contract/stored_contract.hpp"
 #include "schema/document/yaml_text.hpp"
 #include "schema/json.hpp"
-#include "stages/power_text.hpp"
+#include "stages/planning/planning_text.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -102,6 +102,7 @@ schema::Result<View> contract_explanation(const store::ContractRow& row) {
   const auto& contract = printed.contract;
   const auto explanation = schema::explain(contract);
   const auto powers = stages::power_at_half(contract, kPowerSeed);
+  const auto regressions = stages::smallest_regressions(contract, powers, kPowerSeed);
   auto value = json::parse(schema::to_json(explanation));
   json clauses = json::array();
   for (const auto& clause : contract.clauses) clauses.push_back(clause_json(clause, explanation));
@@ -111,7 +112,9 @@ schema::Result<View> contract_explanation(const store::ContractRow& row) {
   value["lint"] = lint_json(printed.text, row.name);
   value["clauses"] = std::move(clauses);
   value["power_at_half"] = json::parse(stages::power_json(powers, contract, 0));
-  value["text"] = schema::to_text(explanation) + stages::power_text(powers, contract, 0);
+  value["smallest_regressions"] = json::parse(stages::regressions_json(regressions));
+  value["text"] = schema::to_text(explanation) + stages::power_text(powers, contract, 0) +
+                  stages::regressions_text(regressions);
   return View{row.digest, 0, false, schema::canonical_json(value)};
 }
 

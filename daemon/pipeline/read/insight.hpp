@@ -54,7 +54,8 @@ class Insight {
 
   /// {"digest", "name", "yaml", "lint": {"valid", "faults", "warnings"}, "clauses": [{"clause", "family",
   /// "severity", "line" | null, "text", "needs": [{"stage", "least_n" | null, "unit", "alpha", "text"}]}],
-  /// "stages", "bounds", "escalation", "guard", "power_at_half", "text"}
+  /// "stages", "bounds", "escalation", "guard", "power_at_half", "smallest_regressions",
+  /// "text"}
   virtual schema::Result<View> explain_contract(const std::string& digest_or_name) = 0;
 
   /// {"from": {"digest", "name"}, "to": {…}, "changes": [{"change": "stricter" | "looser" | "new" | "gone" |

@@ -9,7 +9,7 @@
 #include "gpu/drift.hpp"
 #include "schema/contract/least_n.hpp"
 #include "stages/clauses/selection.hpp"
-#include "stages/power.hpp"
+#include "stages/planning/power.hpp"
 
 namespace driftgate::pipeline {
 namespace {

@@ -187,4 +187,14 @@ TEST_CASE("contract explain says how long traffic takes at a rate, and warns of 
   const double fast = errors(power)["durations"][0]["seconds"];
   CHECK(errors(slower)["durations"][0]["seconds"].get<double>() == doctest::Approx(2 * fast));
   CHECK_FALSE(has(run_captured({"contract", "explain", file}).out, "requests a second"));
+  // A step that lasts brings more keys of faster traffic, and what it finds is told for these.
+  const auto exposures = [](const json& document) {
+    for (const json& one : document["smallest_regressions"])
+      if (one["clause"] == "runtime.errors" && one["stage"] == "canary") return one["found"];
+    return json();
+  };
+  REQUIRE(exposures(power).is_array());
+  CHECK(exposures(power).back()["exposure"].get<int>() >= exposures(slower).back()["exposure"].get<int>());
+  CHECK(has(ran.out, "Smallest regressions that are found in 8 of 10 runs"));
+  CHECK(has(ran.out, "runtime.errors in canary (max): failure rate "));
 }

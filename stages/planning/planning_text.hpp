@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/power.hpp"
+#include "stages/planning/regressions.hpp"
 
 namespace driftgate::stages {
 
@@ -16,5 +16,12 @@ namespace driftgate::stages {
 /// "durations": [{"share_bp", "seconds"}]}.
 [[nodiscard]] std::string power_json(const std::vector<ClausePower>& powers, const schema::Contract& contract,
                                      double requests_per_second);
+
+/// What smallest_regressions found, for people. Empty for no test.
+[[nodiscard]] std::string regressions_text(const std::vector<SmallestRegression>& regressions);
+
+/// The same as a canonical JSON array: {"clause", "stage", "limit", "slice_share", "unit", "alpha", "in":
+/// "own" | "share" | "times", "figure", "assumes", "always", "why_not", "found": [{"exposure", "figure"}]}.
+[[nodiscard]] std::string regressions_json(const std::vector<SmallestRegression>& regressions);
 
 }  // namespace driftgate::stages

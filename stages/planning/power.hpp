@@ -10,11 +10,6 @@
 
 namespace driftgate::stages {
 
-/// The share of simulated runs that must pass with the number of units that is returned.
-inline constexpr double kPowerWanted = 0.8;
-/// The number of rows of a simulated sequence, for quantile clauses.
-inline constexpr std::uint32_t kPowerRows = 64;
-
 /// How much data a clause needs in one stage if the true figure is half its limit: found by running the
 /// stage's test on simulated data, at the level `alpha`, which the run spends. Where `n` is absent, `why_not`
 /// gives the reason.
