@@ -85,15 +85,16 @@ export function browserTest(name, setup, body, { patience = PATIENCE_MS * 4, ...
   });
 }
 
-/** What axe-core finds, one line for each rule and element; [] when nothing. */
-export async function axe(page) {
+/** What axe-core finds, one line for each rule and element; [] when nothing. `rules`: by these alone. */
+export async function axe(page, rules = undefined) {
   if (!(await page.evaluate('typeof window.axe'))?.startsWith('object')) await page.evaluate(`${axeSource};0`);
-  const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  const options = { resultTypes: ['violations'], ...(rules ? { runOnly: { type: 'rule', values: rules } } : {}) };
+  const result = await page.evaluate((given) => window.axe.run(document, given), options);
   return result.violations.flatMap((rule) => rule.nodes.map((node) => `${rule.id}: ${rule.help}: ${node.html.slice(0, 200)} ${node.failureSummary?.split('\n')[1] ?? ''}`));
 }
 
-export async function checkAxe(page, what) {
-  assert.deepEqual(await axe(page), [], `axe-core finds faults in ${what}`);
+export async function checkAxe(page, what, rules = undefined) {
+  assert.deepEqual(await axe(page, rules), [], `axe-core finds faults in ${what}`);
 }
 
 /** No part of the page is wider than the window; what scrolls within its own box does not count. */

@@ -11,23 +11,36 @@ async function visit(page, url, name, path, how) {
   await shot(page, `${how} ${name}`);
 }
 
-for (const colorScheme of ['light', 'dark']) {
-  for (const [device, viewport] of Object.entries({ desk: DESK, phone: PHONE })) {
-    mockTest(`every view, ${colorScheme}, at a ${device}`, async ({ page, url, world }) => {
-      world.token('everybody', ['approver', 'admin']);
-      await openAs(page, url, 'dg_everybody');
-      const titles = new Map();
-      for (const [name, path] of Object.entries(views(world))) {
-        await visit(page, url, name, path, `${colorScheme} ${device}`);
-        const [main, headings, title] = [await page.getByRole('main').count(), await page.getByRole('heading', { level: 1 }).count(), await page.title()];
-        assert.deepEqual({ main, headings }, { main: 1, headings: 1 }, `${name} has one main part and one heading`);
-        const one = path.split('?')[0].replace(/^\/p\/[^/]+/, '/p'); // parts of a view have its title
-        assert.ok([undefined, one].includes(titles.get(title)), `${name} and ${titles.get(title)} have the same title ${title}`);
-        titles.set(title, one);
-      }
-    }, { viewport, colorScheme });
-  }
+/** The view that is open, in dark: its colours are others, and nothing else of it. */
+async function checkDark(page, name, how) {
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await checkFits(page, `${name}, dark ${how}`);
+  await checkAxe(page, `${name}, dark ${how}`, ['color-contrast', 'link-in-text-block']);
+  await shot(page, `dark ${how} ${name}`);
+  await page.emulateMedia({ colorScheme: 'light' });
 }
+
+for (const [device, viewport] of Object.entries({ desk: DESK, phone: PHONE })) {
+  mockTest(`every view at a ${device}, light and dark`, async ({ page, url, world }) => {
+    world.token('everybody', ['approver', 'admin']);
+    await openAs(page, url, 'dg_everybody');
+    const titles = new Map();
+    for (const [name, path] of Object.entries(views(world))) {
+      await visit(page, url, name, path, `light ${device}`);
+      const [main, headings, title] = [await page.getByRole('main').count(), await page.getByRole('heading', { level: 1 }).count(), await page.title()];
+      assert.deepEqual({ main, headings }, { main: 1, headings: 1 }, `${name} has one main part and one heading`);
+      const one = path.split('?')[0].replace(/^\/p\/[^/]+/, '/p'); // parts of a view have its title
+      assert.ok([undefined, one].includes(titles.get(title)), `${name} and ${titles.get(title)} have the same title ${title}`);
+      titles.set(title, one);
+      await checkDark(page, name, device);
+    }
+  }, { viewport, colorScheme: 'light' });
+}
+
+mockTest('a view that is opened in dark has the faults of none', async ({ page, url, world }) => {
+  await openAs(page, url, 'dg_viewer');
+  for (const name of ['overview', 'promotion rolled back in canary', 'slices']) await visit(page, url, name, views(world)[name], 'opened in dark');
+}, { colorScheme: 'dark' });
 
 mockTest('dark is dark and light is light', async ({ page, url }) => {
   await openAs(page, url, 'dg_viewer');
