@@ -32,4 +32,14 @@ std::vector<ShadowNeed> shadow_needs(const schema::Contract& contract, std::uint
   return needs;
 }
 
+std::uint64_t pairs_asked_for(const schema::Contract& contract) {
+  std::uint64_t asked = 0;
+  for (const schema::Clause& clause : contract.clauses) {
+    const auto* signal = std::get_if<schema::SignalSubject>(&clause.subject);
+    if (signal != nullptr && signal->signal == schema::Metric::shadow_pairs)
+      asked = std::max(asked, clause.limits.min_count.value_or(0));
+  }
+  return asked;
+}
+
 }  // namespace driftgate::stages

@@ -20,4 +20,7 @@ struct ShadowNeed {
 /// may be planned by these numbers.
 [[nodiscard]] std::vector<ShadowNeed> shadow_needs(const schema::Contract& contract, std::uint32_t k);
 
+/// The number of pairs that clauses on the signal shadow_pairs ask for; 0 where none does.
+[[nodiscard]] std::uint64_t pairs_asked_for(const schema::Contract& contract);
+
 }  // namespace driftgate::stages

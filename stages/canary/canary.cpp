@@ -12,8 +12,6 @@
 namespace driftgate::stages {
 namespace {
 
-constexpr std::uint32_t kFullBp = 10'000;
-
 bool first(std::uint8_t& bits, KeyBit bit) {
   const bool fresh = (bits & bit) == 0;
   bits = static_cast<std::uint8_t>(bits | bit);

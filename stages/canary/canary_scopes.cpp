@@ -110,7 +110,6 @@ schema::Result<CanaryScopes> canary_scopes(const schema::Contract& contract) {
 }
 
 std::uint32_t share_of_step(const schema::CanaryPlan& plan, std::uint32_t step) {
-  constexpr std::uint32_t kFullBp = 10'000;
   const std::size_t index = std::min<std::size_t>(step, plan.steps.size() - 1);
   return std::min(plan.steps[index].share_bp, kFullBp - std::min(plan.holdback_bp, kFullBp));
 }

@@ -49,6 +49,9 @@ struct CanaryScopes {
 /// Error: `unsupported` for a clause that a canary cannot evaluate.
 [[nodiscard]] schema::Result<CanaryScopes> canary_scopes(const schema::Contract& contract);
 
+/// All traffic, in basis points.
+inline constexpr std::uint32_t kFullBp = 10'000;
+
 /// The candidate's share of traffic in a step, in basis points: what the step states, less those users whom
 /// `holdback` leaves on the incumbent. The last step's for any later one. Precondition: the plan has steps.
 [[nodiscard]] std::uint32_t share_of_step(const schema::CanaryPlan& plan, std::uint32_t step);

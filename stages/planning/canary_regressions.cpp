@@ -53,59 +53,60 @@ std::vector<Step> Ramp::steps(double slice_share) const {
   return steps;
 }
 
+/// Walks through the steps until `serve(stream, step, needed)` says that a step's traffic has shown harm.
+template <typename Serve>
+std::size_t run_rate(const Ramp& ramp, const WatchedClause& watched, const std::vector<Step>& steps,
+                     Serve serve) {
+  RateStream stream(watched, ramp.levels, ramp.starts());
+  const double needed = ramp.levels.harm_needed(watched);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    stream.open(static_cast<std::uint32_t>(i) + 1);
+    if (serve(stream, steps[i], needed)) return i;
+  }
+  return steps.size();
+}
+
 /// The candidate's first failures and the incumbent's, in the order in which they come: the processes of a
 /// ratio see nothing else. The test over blocks of time, which needs more time than keys, is left out.
 std::size_t run_ratio(const Ramp& ramp, const WatchedClause& watched, const std::vector<Step>& steps,
                       double times, Random& random) {
-  RateStream stream(watched, ramp.levels, ramp.starts());
-  const double needed = ramp.levels.harm_needed(watched);
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    stream.open(static_cast<std::uint32_t>(i) + 1);
-    const double share = steps[i].share;
+  return run_rate(ramp, watched, steps, [&](RateStream& stream, const Step& step, double needed) {
     const double candidate = std::min(1.0, times * kAssumedFailureRate);
-    const double incumbent = kAssumedFailureRate * (1 - share) / share;
+    const double incumbent = kAssumedFailureRate * (1 - step.share) / step.share;
     const double all = candidate + incumbent;  // failures for each key that the candidate serves
     for (double keys = 0;;) {
       keys -= std::log1p(-random.uniform()) / all;
-      if (keys > static_cast<double>(steps[i].keys)) break;
-      stream.observe_failure(random.uniform() * all < candidate, share);
-      if (RateStream::kLabelPart * stream.e_label() >= needed) return i;
+      if (keys > static_cast<double>(step.keys)) return false;
+      stream.observe_failure(random.uniform() * all < candidate, step.share);
+      if (RateStream::kLabelPart * stream.e_label() >= needed) return true;
     }
-  }
-  return steps.size();
+  });
 }
 
 std::size_t run_max(const Ramp& ramp, const WatchedClause& watched, const std::vector<Step>& steps,
                     double rate, Random& random) {
-  RateStream stream(watched, ramp.levels, ramp.starts());
-  const double needed = ramp.levels.harm_needed(watched);
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    stream.open(static_cast<std::uint32_t>(i) + 1);
-    for (std::uint64_t key = 0; key < steps[i].keys; ++key) {
+  return run_rate(ramp, watched, steps, [&](RateStream& stream, const Step& step, double needed) {
+    for (std::uint64_t key = 0; key < step.keys; ++key) {
       const bool failed = random.uniform() < rate;
       stream.observe_key(failed);
-      if (failed && stream.e_harm() >= needed) return i;
+      if (failed && stream.e_harm() >= needed) return true;
     }
-  }
-  return steps.size();
+    return false;
+  });
 }
 
 std::size_t run_delta(const Ramp& ramp, const WatchedClause& watched, const std::vector<Step>& steps,
                       double difference, Random& random) {
-  RateStream stream(watched, ramp.levels, ramp.starts());
-  const double needed = ramp.levels.harm_needed(watched);
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    stream.open(static_cast<std::uint32_t>(i) + 1);
-    for (std::uint64_t served = 0; served < steps[i].keys;) {
-      const bool candidate = random.uniform() < steps[i].share;
-      const double rate = kAssumedFailureRate + (candidate ? difference : 0);
-      const bool failed = random.uniform() < rate;
+  return run_rate(ramp, watched, steps, [&](RateStream& stream, const Step& step, double needed) {
+    for (std::uint64_t served = 0; served < step.keys;) {
+      const bool candidate = random.uniform() < step.share;
+      const bool failed = random.uniform() < kAssumedFailureRate + (candidate ? difference : 0);
       served += candidate ? 1 : 0;
-      stream.observe_first(candidate, failed, steps[i].share);
-      if (failed && candidate && stream.e_delta_harm() >= needed) return i;
+      stream.observe_first(candidate, failed, step.share);
+      if (failed && candidate && stream.e_delta_harm() >= needed) return true;
     }
-  }
-  return steps.size();
+    return false;
+  });
 }
 
 /// `truth` is the candidate's quantile or mean in ms for a `max`, and in multiples of the incumbent's else.
@@ -141,29 +142,40 @@ struct Simulation {
   std::size_t (*run)(const Ramp&, const WatchedClause&, const std::vector<Step>&, double, Random&);
   std::vector<double> figures;
   RegressionUnit in = RegressionUnit::share;
-  std::string figure, assumes;
+  std::string figure;
+  std::vector<std::string> assumes;
 };
 
 Simulation simulation_of_rate(const schema::Limits& limits) {
   if (limits.max_ratio) {
-    return {run_ratio, regressions_from(*limits.max_ratio, 1 / kAssumedFailureRate, kRateStep),
-            RegressionUnit::times, "failure rate",
-            assumed_failure_rate() + "; failures that do not cluster in time"};
+    return {run_ratio,
+            regressions_from(*limits.max_ratio, 1 / kAssumedFailureRate, kRateStep),
+            RegressionUnit::times,
+            "failure rate",
+            {assumed_failure_rate(), "failures that do not cluster in time"}};
   }
   if (limits.max_delta) {
-    return {run_delta, regressions_from(*limits.max_delta, 1 - kAssumedFailureRate, kRateStep),
-            RegressionUnit::share, "failure rate above the incumbent's", assumed_failure_rate()};
+    return {run_delta,
+            regressions_from(*limits.max_delta, 1 - kAssumedFailureRate, kRateStep),
+            RegressionUnit::share,
+            "failure rate above the incumbent's",
+            {assumed_failure_rate()}};
   }
-  return {run_max, regressions_from(limits.max.value_or(1), 1, kRateStep), RegressionUnit::share,
-          "failure rate", "keys that fail independently"};
+  return {run_max,
+          regressions_from(limits.max.value_or(1), 1, kRateStep),
+          RegressionUnit::share,
+          "failure rate",
+          {"keys that fail independently"}};
 }
 
 Simulation simulation_of_latency(const Clause& clause) {
   const schema::Limits& limits = clause.limits;
   const double limit = limits.max_ratio.value_or(limits.max.value_or(0));
-  return {run_latency, regressions_from(limit, kMostSlower * limit, kLatencyStep),
-          limits.max_ratio ? RegressionUnit::times : RegressionUnit::own, latency_figure(clause),
-          assumed_latencies()};
+  return {run_latency,
+          regressions_from(limit, kMostSlower * limit, kLatencyStep),
+          limits.max_ratio ? RegressionUnit::times : RegressionUnit::own,
+          latency_figure(clause),
+          {assumed_latencies()}};
 }
 
 /// One limit of a clause as the canary tests it on all traffic or on a slice.
@@ -174,7 +186,7 @@ SmallestRegression regression_of(const Ramp& ramp, const WatchedClause& watched,
   SmallestRegression into;
   into.clause = clause.address();
   into.stage = schema::Stage::canary;
-  into.limit = limits.max_ratio ? "max_ratio" : limits.max_delta ? "max_delta" : "max";
+  into.limit = limit_name(clause);
   into.slice_share = slice_share;
   into.unit = "sticky keys";
   into.alpha = ramp.levels.alpha_harm;

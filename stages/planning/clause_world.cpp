@@ -91,6 +91,7 @@ ClauseWorld sequence_quantile_world(double tolerated, double alpha, std::uint64_
   };
   world.at_half = tolerated * tolerated;
   world.at_limit = tolerated;
+  world.is_share = true;
   world.figure = "share of sequences beyond the limit";
   world.half = "sequences whose quantile is at half the limit, with an exponential tail";
   return world;
@@ -111,6 +112,7 @@ ClauseWorld row_quantile_world(double tolerated, bool all_rows, double alpha, st
   };
   world.at_half = tolerated / 2;
   world.at_limit = tolerated;
+  world.is_share = true;
   world.figure = "share of rows beyond the limit";
   world.half = "half as many rows beyond the limit as tolerated";
   world.data = all_rows ? "sequences half as long as max_tokens" : "sequences of 64 rows";
@@ -135,6 +137,7 @@ ClauseWorld outcome_world(double margin, double alpha, std::uint64_t seed) {
   world.at_half = margin / 2;
   world.at_limit = margin;
   world.most = 1 - margin;
+  world.is_share = true;
   world.figure = "loss of tasks solved";
   world.half = "one and a half times the margin of outcomes differ";
   return world;
@@ -152,6 +155,7 @@ ClauseWorld pair_world(double max, double alpha, std::string figure, std::string
   world.exact_pairs = true;
   world.at_half = max / 2;
   world.at_limit = max;
+  world.is_share = true;
   world.figure = std::move(figure);
   world.half = std::move(half);
   world.data = std::move(data);

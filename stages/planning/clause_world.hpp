@@ -32,6 +32,7 @@ struct ClauseWorld {
   double at_limit = 0;           ///< a regression is a larger figure than this
   double most = 1;               ///< the largest figure that there is
   double offset = 0, scale = 1;  ///< offset + scale · truth is the figure in the clause's own unit
+  bool is_share = false;         ///< the figure is told in percent
   std::string figure;            ///< what the figure is, such as "mean"
   std::string half;              ///< what half of the limit means where that needs saying, or ""
   std::string data;              ///< what else the simulated data are like, or ""

@@ -47,15 +47,6 @@ std::string figures_text(const SmallestRegression& one) {
   return fmt::format("nothing with {} {}", count_text(one.found.back().exposure), one.unit);
 }
 
-/// Adds what is assumed, parted by semicolons, where it is not there yet.
-void note_assumed(std::string_view text, std::vector<std::string>& assumed) {
-  while (!text.empty()) {
-    const std::string one(text.substr(0, text.find("; ")));
-    text.remove_prefix(std::min(text.size(), one.size() + 2));
-    if (std::ranges::find(assumed, one) == assumed.end()) assumed.push_back(one);
-  }
-}
-
 std::string_view name_of(RegressionUnit unit) {
   if (unit == RegressionUnit::share) return "share";
   return unit == RegressionUnit::times ? "times" : "own";
@@ -113,7 +104,9 @@ std::string regressions_text(const std::vector<SmallestRegression>& regressions)
                             : std::string());
     if (!one.found.empty()) {
       text += figures_text(one) + "\n";
-      note_assumed(one.assumes, assumed);
+      for (const std::string& what : one.assumes) {
+        if (std::ranges::find(assumed, what) == assumed.end()) assumed.push_back(what);
+      }
     } else {
       text += (one.why_not.empty() ? one.always : one.why_not) + "\n";
     }

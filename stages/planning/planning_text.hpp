@@ -21,7 +21,8 @@ namespace driftgate::stages {
 [[nodiscard]] std::string regressions_text(const std::vector<SmallestRegression>& regressions);
 
 /// The same as a canonical JSON array: {"clause", "stage", "limit", "slice_share", "unit", "alpha", "in":
-/// "own" | "share" | "times", "figure", "assumes", "always", "why_not", "found": [{"exposure", "figure"}]}.
+/// "own" | "share" | "times", "figure", "assumes": [text], "always", "why_not", "found": [{"exposure",
+/// "figure"}]}.
 [[nodiscard]] std::string regressions_json(const std::vector<SmallestRegression>& regressions);
 
 }  // namespace driftgate::stages

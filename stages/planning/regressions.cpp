@@ -1,5 +1,7 @@
 #include "stages/planning/regressions.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -39,6 +41,9 @@ void search(const FixedRun& run, const std::vector<double>& figures, std::uint64
     };
     into.found.push_back({units, smallest_found(figures, 1, once, seed).front()});
   }
+  if (into.found.empty())
+    into.why_not = fmt::format("it needs more than the {} units that are simulated at most",
+                               count_text(kMostSimulatedUnits));
 }
 
 /// A clause on captures, or on what mirrored requests are asked again.
@@ -49,9 +54,8 @@ void fixed_regression(const Clause& clause, const Contract& contract, std::uint6
   into.always = world.what_fails;
   if (!world.proves) return;
   into.figure = world.figure;
-  into.assumes = world.data;
-  const bool share = world.scale == 1 && world.offset == 0 && world.figure != "mean";
-  into.in = share ? RegressionUnit::share : RegressionUnit::own;
+  if (!world.data.empty()) into.assumes = {world.data};
+  into.in = world.is_share ? RegressionUnit::share : RegressionUnit::own;
   const auto exceeds = [&](double truth, std::uint64_t units, Random& random) {
     return world.proves(Shown::exceeded, truth, units, random);
   };
@@ -59,16 +63,6 @@ void fixed_regression(const Clause& clause, const Contract& contract, std::uint6
   for (FoundRegression& found : into.found) {
     if (found.figure) found.figure = world.offset + world.scale * *found.figure;
   }
-}
-
-std::string_view limit_name(const Clause& clause) {
-  const schema::Limits& limits = clause.limits;
-  if (limits.max_ratio) return "max_ratio";
-  if (limits.max_delta) return "max_delta";
-  if (limits.max) return "max";
-  if (limits.min) return "min";
-  if (limits.non_inferiority_margin) return "non_inferiority_margin";
-  return std::holds_alternative<schema::ExactSubject>(clause.subject) ? "equal" : "min_coverage";
 }
 
 std::uint64_t failures(double rate, std::uint64_t n, Random& random) {
@@ -84,7 +78,7 @@ void pair_ratio_regression(const Clause& clause, std::uint64_t n, std::uint64_t 
   const double base = kAssumedFailureRate;
   into.in = RegressionUnit::times;
   into.figure = "failure rate";
-  into.assumes = assumed_failure_rate();
+  into.assumes = {assumed_failure_rate()};
   const FixedRun exceeds = [&](double truth, std::uint64_t units, Random& random) {
     const double high = clopper_pearson_upper(failures(base, units, random), units, into.alpha / 2);
     const std::uint64_t failed = failures(std::min(1.0, truth * base), units, random);
@@ -108,7 +102,7 @@ void pair_latency_regression(const Clause& clause, std::uint64_t n, std::uint64_
   };
   into.in = relative ? RegressionUnit::times : RegressionUnit::own;
   into.figure = latency_figure(clause);
-  into.assumes = assumed_latencies();
+  into.assumes = {assumed_latencies()};
   const double limit = relative ? *clause.limits.max_ratio : *clause.limits.max;
   const FixedRun exceeds = [&](double truth, std::uint64_t units, Random& random) {
     const double incumbent = relative ? limits(1, units, random).upper : 1;
@@ -123,7 +117,7 @@ void pair_delta_regression(const Clause& clause, std::uint64_t n, std::uint64_t 
   const double delta = *clause.limits.max_delta;
   into.in = RegressionUnit::share;
   into.figure = "failure rate above the incumbent's";
-  into.assumes = assumed_failure_rate();
+  into.assumes = {assumed_failure_rate()};
   const FixedRun exceeds = [&](double truth, std::uint64_t units, Random& random) {
     std::vector<PairedOutcome> outcomes(units);
     for (std::uint64_t i = 0; i < units; ++i) {
@@ -154,13 +148,8 @@ void traffic_regression(const Clause& clause, const Contract& contract, std::uin
 
 /// The pairs of all traffic that shadow-runtime waits for.
 std::uint64_t planned_pairs(const Contract& contract, const schema::Runs& runs) {
-  std::uint64_t pairs = shadow_needs(contract, runs.of(Stage::shadow_runtime)).front().pairs;
-  for (const Clause& clause : contract.clauses) {
-    const auto* signal = std::get_if<schema::SignalSubject>(&clause.subject);
-    if (signal != nullptr && signal->signal == schema::Metric::shadow_pairs)
-      pairs = std::max(pairs, clause.limits.min_count.value_or(0));
-  }
-  return pairs;
+  return std::max(shadow_needs(contract, runs.of(Stage::shadow_runtime)).front().pairs,
+                  pairs_asked_for(contract));
 }
 
 /// The units at which a clause of fixed data is looked at. What passes unless it is violated needs none, and
@@ -199,6 +188,16 @@ void add_fixed(const Clause& clause, const Contract& contract, const schema::Lea
 }
 
 }  // namespace
+
+std::string_view limit_name(const Clause& clause) {
+  const schema::Limits& limits = clause.limits;
+  if (limits.max_ratio) return "max_ratio";
+  if (limits.max_delta) return "max_delta";
+  if (limits.max) return "max";
+  if (limits.min) return "min";
+  if (limits.non_inferiority_margin) return "non_inferiority_margin";
+  return std::holds_alternative<schema::ExactSubject>(clause.subject) ? "equal" : "min_coverage";
+}
 
 std::vector<SmallestRegression> smallest_regressions(const Contract& contract,
                                                      const std::vector<ClausePower>& powers,

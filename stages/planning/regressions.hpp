@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schema/contract/contract.hpp"
@@ -33,10 +34,13 @@ struct SmallestRegression {
   RegressionUnit in = RegressionUnit::own;
   std::string figure;  ///< what the figure is, such as "mean"
   std::vector<FoundRegression> found;
-  std::string assumes;  ///< what the simulated data are like, in words, parted by "; "
-  std::string always;   ///< what is found at any exposure, where nothing is simulated
-  std::string why_not;  ///< why nothing can be said; then `found` is empty
+  std::vector<std::string> assumes;  ///< what the simulated data are like, in words
+  std::string always;                ///< what is found at any exposure, where nothing is simulated
+  std::string why_not;               ///< why nothing can be said; then `found` is empty
 };
+
+/// The name of the limit that the clause states; max_ratio where it states a max too.
+[[nodiscard]] std::string_view limit_name(const schema::Clause& clause);
 
 /// One entry for each clause that is tested, each of its stages and limits, and, in a canary, for slices with
 /// each of kSliceShares of the traffic where the clause is tested on slices. Exposures are the sizes that the

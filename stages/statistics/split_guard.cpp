@@ -8,11 +8,11 @@
 
 namespace driftgate::stages {
 namespace {
-constexpr std::uint32_t kFullBp = 10'000;
+constexpr std::uint32_t kWholeBp = 10'000;
 }
 
 void SplitGuard::update(bool candidate, std::uint32_t share_bp) {
-  if (share_bp == 0 || share_bp >= kFullBp) {
+  if (share_bp == 0 || share_bp >= kWholeBp) {
     impossible_ = impossible_ || candidate == (share_bp == 0);
     return;
   }
@@ -26,7 +26,7 @@ double SplitGuard::e_value() const {
   if (impossible_) return std::numeric_limits<double>::infinity();
   double log_e = 0;
   for (const auto& [share_bp, count] : by_share_) {
-    const double share = static_cast<double>(share_bp) / kFullBp;
+    const double share = static_cast<double>(share_bp) / kWholeBp;
     const auto ones = static_cast<double>(count.candidate);
     const auto zeros = static_cast<double>(count.all - count.candidate);
     log_e += log_beta(0.5 + ones, 0.5 + zeros) - log_beta(0.5, 0.5);

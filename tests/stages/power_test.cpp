@@ -6,25 +6,13 @@
 
 #include "schema/contract/contract.hpp"
 #include "schema/contract/least_n.hpp"
+#include "tests/stages/planning_contract.hpp"
 
 namespace driftgate::stages {
 namespace {
 
 schema::Contract contract_with(const std::string& clauses) {
-  const std::string text = R"(apiVersion: driftgate/v1
-kind: KernelContract
-metadata: {name: power}
-kernels: {train: {ref: a}, inf: {ref: b}}
-slices: {dimensions: [language], min_sequences: 10, critical: [{language: de}]}
-)" + clauses + R"(
-stages:
-  shadow-runtime: {mirror_share: 0.2}
-  canary: {steps: [{share: 0.01}, {share: 1.0}], min_keys: 10, max_duration: 1h}
-confidence: {alpha: 0.05, alpha_harm: 0.01, alpha_advance: 0.05}
-)";
-  const schema::ContractReport report = schema::parse_contract(text, "power.yaml");
-  REQUIRE_MESSAGE(report.contract.has_value(), schema::format_faults(report.faults, "power.yaml"));
-  return *report.contract;
+  return planning_contract(clauses, "steps: [{share: 0.01}, {share: 1.0}], min_keys: 10");
 }
 
 ClausePower only(const schema::Contract& contract) {

@@ -9,26 +9,10 @@
 #include "stages/planning/planning_text.hpp"
 #include "stages/statistics/distributions.hpp"
 #include "tests/stages/canary_world.hpp"
+#include "tests/stages/planning_contract.hpp"
 
 namespace driftgate::stages {
 namespace {
-
-schema::Contract contract_with(const std::string& clauses, const std::string& canary) {
-  const std::string text = R"(apiVersion: driftgate/v1
-kind: KernelContract
-metadata: {name: regressions}
-kernels: {train: {ref: a}, inf: {ref: b}}
-slices: {dimensions: [language], min_sequences: 10, critical: [{language: de}]}
-)" + clauses + R"(
-stages:
-  shadow-runtime: {mirror_share: 0.2}
-  canary: {)" + canary + R"(, max_duration: 1h}
-confidence: {alpha: 0.05, alpha_harm: 0.01, alpha_advance: 0.05}
-)";
-  const schema::ContractReport report = schema::parse_contract(text, "regressions.yaml");
-  REQUIRE_MESSAGE(report.contract.has_value(), schema::format_faults(report.faults, "regressions.yaml"));
-  return *report.contract;
-}
 
 constexpr const char* kRamp = "steps: [{share: 0.1}, {share: 0.5}, {share: 1.0}], min_keys: 500";
 
@@ -37,7 +21,7 @@ std::vector<SmallestRegression> of(const schema::Contract& contract, double requ
 }
 
 std::vector<SmallestRegression> of(const std::string& clauses, double requests_per_second = 0) {
-  return of(contract_with(clauses, kRamp), requests_per_second);
+  return of(planning_contract(clauses, kRamp), requests_per_second);
 }
 
 double figure_of(const FoundRegression& found) {
@@ -46,15 +30,19 @@ double figure_of(const FoundRegression& found) {
 }
 
 TEST_CASE("more data finds a smaller regression, which is beyond the limit") {
-  for (const char* clauses :
-       {"numerical: [{id: a, metric: tv, aggregate: sequence_mean, max: 0.05}]",
-        "numerical: [{id: a, metric: tv, aggregate: p90, max: 0.1}]",
-        "numerical: [{id: a, metric: tv, aggregate: p90, over: sequences, max: 0.1}]",
-        "statistical: [{id: a, outcome: correct, non_inferiority_margin: 0.05}]",
-        "runtime: [{id: a, metric: error_rate, max: 0.1, stages: [shadow-runtime]}]",
-        "runtime: [{id: a, metric: error_rate, max_delta: 0.05, stages: [shadow-runtime]}]",
-        "runtime: [{id: a, metric: ttft_ms, aggregate: p50, max: 90, stages: [shadow-runtime]}]",
-        "runtime: [{id: a, metric: divergence_rate, max: 0.1, stages: [shadow-runtime]}]"}) {
+  struct Case {
+    const char* clauses;
+    double limit;
+  };
+  for (const auto& [clauses, limit] :
+       {Case{"numerical: [{id: a, metric: tv, aggregate: sequence_mean, max: 0.05}]", 0.05},
+        Case{"numerical: [{id: a, metric: tv, aggregate: p90, max: 0.1}]", 0.1},
+        Case{"numerical: [{id: a, metric: tv, aggregate: p90, over: sequences, max: 0.1}]", 0.1},
+        Case{"statistical: [{id: a, outcome: correct, non_inferiority_margin: 0.05}]", 0.05},
+        Case{"runtime: [{id: a, metric: error_rate, max: 0.1, stages: [shadow-runtime]}]", 0.1},
+        Case{"runtime: [{id: a, metric: error_rate, max_delta: 0.05, stages: [shadow-runtime]}]", 0.05},
+        Case{"runtime: [{id: a, metric: ttft_ms, aggregate: p50, max: 90, stages: [shadow-runtime]}]", 90},
+        Case{"runtime: [{id: a, metric: divergence_rate, max: 0.1, stages: [shadow-runtime]}]", 0.1}}) {
     CAPTURE(clauses);
     const auto all = of(clauses);
     REQUIRE(all.size() == 1);
@@ -62,10 +50,6 @@ TEST_CASE("more data finds a smaller regression, which is beyond the limit") {
     REQUIRE(one.found.size() == 2);
     CHECK(one.found[1].exposure == 4 * one.found[0].exposure);
     CHECK(figure_of(one.found[1]) < figure_of(one.found[0]));
-    const double limit = one.in == RegressionUnit::own
-                             ? (one.limit == "max" && figure_of(one.found[0]) > 1 ? 90 : 0.05)
-                         : one.figure.starts_with("loss") || one.limit == "max_delta" ? 0.05
-                                                                                      : 0.1;
     CHECK(figure_of(one.found[1]) > limit);
     CHECK(figure_of(one.found[0]) < 6 * limit);
   }
@@ -84,7 +68,7 @@ TEST_CASE("a share of mirrored requests is found as often as the exact binomial 
 }
 
 TEST_CASE("what a canary is said to find is what a canary finds") {
-  const auto contract = contract_with(
+  const auto contract = planning_contract(
       "runtime: [{id: errors, metric: error_rate, max_ratio: 1, require: no_harm, stages: [canary]}]", kRamp);
   const auto all = of(contract);
   REQUIRE(all.size() == 1);

@@ -14,6 +14,7 @@
 #include "daemon/pipeline/read/json_views.hpp"
 #include "schema/utf8.hpp"
 #include "stages/report/wording.hpp"
+#include "stages/shadow_needs.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -116,21 +117,10 @@ std::string canary_why(const PromotionFacts& facts, const RunFacts& run) {
   return fmt::format("The canary is at {}: {}", place.text(), waits_text(run.progress));
 }
 
-std::uint64_t wanted_pairs(const PromotionFacts& facts) {
-  std::uint64_t wanted = 0;
-  if (!facts.contract) return wanted;
-  for (const auto& clause : facts.contract->clauses) {
-    const auto* const signal = std::get_if<schema::SignalSubject>(&clause.subject);
-    if (signal != nullptr && signal->signal == schema::Metric::shadow_pairs)
-      wanted = std::max(wanted, clause.limits.min_count.value_or(0));
-  }
-  return wanted;
-}
-
 std::string shadow_why(const PromotionFacts& facts, const RunFacts& run) {
   const auto& phase = run.progress.phase;
   if (phase == "mirroring") {
-    const auto wanted = wanted_pairs(facts);
+    const auto wanted = facts.contract ? stages::pairs_asked_for(*facts.contract) : 0;
     const auto of = wanted > 0 ? fmt::format(" of at least {}", count_text(wanted)) : std::string();
     return fmt::format(
         "shadow-runtime mirrors requests to the candidate, whose answers nobody sees: {}{} pairs so far",

@@ -13,23 +13,12 @@
 #include "daemon/pipeline/stages/step.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
+#include "stages/shadow_needs.hpp"
 
 namespace driftgate::pipeline {
 namespace {
 
 using schema::ErrorCode;
-
-/// Pairs that the O clauses ask for: the stage lasts until they are there or max_duration.
-std::uint64_t wanted_pairs(const schema::Contract& contract) {
-  std::uint64_t wanted = 1;
-  for (const auto& clause : contract.clauses) {
-    const auto* signal = std::get_if<schema::SignalSubject>(&clause.subject);
-    if (signal == nullptr || signal->signal != schema::Metric::shadow_pairs || !clause.limits.min_count)
-      continue;
-    wanted = std::max(wanted, *clause.limits.min_count);
-  }
-  return wanted;
-}
 
 /// Files of the rescore job, checked against the digests that it stated.
 schema::Result<std::string> read_checked(const jobs::JobResult& result, const std::string& folder,
@@ -140,8 +129,10 @@ bool has_needed_pairs(Context& context, const Live& live) {
 StageStep at_planned_end(Context& context, const Live& live) {
   const auto lasted_ms = (context.now() - live.run.step_started_us) / 1'000;
   const auto& plan = live.contract->shadow;
-  const bool enough = lasted_ms >= plan.min_duration_ms &&
-                      live.progress.pairs >= wanted_pairs(*live.contract) && has_needed_pairs(context, live);
+  const bool enough =
+      lasted_ms >= plan.min_duration_ms &&
+      live.progress.pairs >= std::max<std::uint64_t>(1, stages::pairs_asked_for(*live.contract)) &&
+      has_needed_pairs(context, live);
   if (!enough && lasted_ms < plan.max_duration_ms) return Wait{};
   return stop_mirroring(context.facts(live));
 }
