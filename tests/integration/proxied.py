@@ -60,7 +60,12 @@ def ask(world, command):
 
 
 def held_route(world, model="tinylm"):
-    """(epoch, revision, reverted, candidate's share, mirrored share) as HAProxy has it; None without a route."""
+    """(epoch, revision, reverted, candidate's share, mirrored share) as HAProxy has it, once it shows a route. While one version
+    of a map takes the place of another, `show map` may print neither; requests always find one."""
+    return wait_for(f"HAProxy to show a route of {model}", lambda: shown_route(world, model))
+
+
+def shown_route(world, model):
     folder = os.path.dirname(world.haproxy_config)
     for line in ask(world, f"show map {folder}/routes.map").splitlines():
         words = line.split(" ", 2)
