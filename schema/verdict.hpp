@@ -42,7 +42,8 @@ enum class VerdictRule : std::uint8_t {
   bound,       ///< pass: upper ≤ threshold; otherwise inconclusive
   e_value,     ///< violated: e_value ≥ details.e_harm_needed or details.e_joint ≥ details.e_joint_needed;
                ///< pass: details.e_proof ≥ details.e_proof_needed; otherwise inconclusive. From version 2
-               ///< on, where details has e_blocks, e_value is label_part·e_label + blocks_part·e_blocks
+               ///< on, where details has e_blocks, e_value is label_part·e_label + blocks_part·e_blocks,
+               ///< from version 3 on plus signs_part·e_signs where details has e_signs
   recovering,  ///< after a violation; violated: details.clean_windows < details.clean_windows_needed or
                ///< details.dwell_ms < details.dwell_needed_ms; otherwise inconclusive
   nonfinite,   ///< violated: details.nonfinite > 0; otherwise inconclusive

@@ -91,11 +91,14 @@ Verdict by_bounded_census(const ClauseVerdict& v, Numbers& numbers) {
   return decide(beyond, numbers.has("proof_estimate") && within("proof_estimate") && enough, false);
 }
 
-/// From version 2 on, the e-value of a test of failure rates follows from both of its parts.
+/// From version 2 on, the e-value of a test of failure rates follows from its parts: two, from version 3 on
+/// three where signs of blocks are compared.
 double harm_e_value(const ClauseVerdict& v, Numbers& numbers) {
   if (v.rules < 2 || !numbers.has("e_blocks")) return numbers.member(v.e_value, "e_value");
-  return numbers.detail("label_part") * numbers.detail("e_label") +
-         numbers.detail("blocks_part") * numbers.detail("e_blocks");
+  const double two = numbers.detail("label_part") * numbers.detail("e_label") +
+                     numbers.detail("blocks_part") * numbers.detail("e_blocks");
+  if (v.rules < 3 || !numbers.has("e_signs")) return two;
+  return two + numbers.detail("signs_part") * numbers.detail("e_signs");
 }
 
 Verdict by_e_value(const ClauseVerdict& v, Numbers& numbers) {
@@ -223,11 +226,11 @@ constexpr std::array kRuleSets{
         "as 1; e-values of failure rates by blocks of time have two parts, slices may be compared with the "
         "rest of the corpus, and means are decided exactly unless the contract asks otherwise",
         rederive_1, combine_1, severity_2},
-    RuleSet{3,
-            "as 2; a quantile over the rows of an average sequence passes only where the share of all rows "
-            "is within "
-            "the limit too",
-            rederive_1, combine_1, severity_2},
+    RuleSet{
+        3,
+        "as 2; a quantile over the rows of an average sequence passes only where the share of all rows is "
+        "within the limit too, and e-values of failure rates may have a third part, by signs of blocks",
+        rederive_1, combine_1, severity_2},
 };
 static_assert(kRuleSets.front().version == kFirstRules && kRuleSets.back().version == kCurrentRules);
 

@@ -179,9 +179,12 @@ def by_e_value(v, e):
     alone = e >= v.d("e_harm_needed")
     return v.has("e_proof") and v.d("e_proof") >= v.d("e_proof_needed"), alone or joint, None
 def e_value(v): return by_e_value(v, v.m("e_value"))
+def two_parts(v): return v.d("label_part") * v.d("e_label") + v.d("blocks_part") * v.d("e_blocks")
 def e_value_2(v):  # the e-value of a test of failure rates follows from both of its parts
-    parts = v.has("e_blocks")
-    return by_e_value(v, v.d("label_part") * v.d("e_label") + v.d("blocks_part") * v.d("e_blocks") if parts else v.m("e_value"))
+    return by_e_value(v, two_parts(v) if v.has("e_blocks") else v.m("e_value"))
+def e_value_3(v):  # and from a third one where signs of blocks are compared
+    signs = v.has("e_blocks") and v.has("e_signs")
+    return by_e_value(v, two_parts(v) + v.d("signs_part") * v.d("e_signs")) if signs else e_value_2(v)
 def recovering(v):
     clean, dwelt = v.d("clean_windows") >= v.d("clean_windows_needed"), v.d("dwell_ms") >= v.d("dwell_needed_ms")
     return False, not (clean and dwelt), "inconclusive"
@@ -195,7 +198,7 @@ RULES_1 = {
     "count_at_least": figure("inconclusive"), "share_at_least": figure("violated"),
     "age_at_most": lambda v: (v.m("estimate") <= v.m("threshold"), False, "error")}
 RULES_2 = RULES_1 | {"e_value": e_value_2}
-RULES_3 = RULES_2 | {"test": test_3, "bounded_test": test_3}
+RULES_3 = RULES_2 | {"test": test_3, "bounded_test": test_3, "e_value": e_value_3}
 def severity_1(body, of_clause, discovery, _):  # discovery: what slices.discover says; None where the contract has none
     if body["role"] != "discovered":
         return of_clause

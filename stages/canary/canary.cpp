@@ -55,6 +55,12 @@ schema::Result<CanaryState> CanaryState::make(const schema::Contract& contract,
   impl->strata = prompt_strata(contract);
   impl->levels = canary_levels(contract, scopes, settings.attempt, block_us);
   impl->incumbent = settings.incumbent;
+  impl->incumbent_latency = settings.incumbent_latency;
+  const Wander& wander = settings.incumbent.wander();
+  impl->wanders = wander.excess().deviations > kWandersBefore;
+  impl->dependent = settings.incumbent.dependent();
+  impl->ratio_plan.labels = !impl->dependent && !impl->wanders;
+  impl->score_inflation = settings.incumbent.scores().inflation(block_us);
   impl->scopes = std::move(scopes);
   for (const CanaryScope& scope : impl->scopes.planned)
     impl->add_stream(scope.clause, scope.where, scope.role, scope.defers_to_slices);
@@ -206,7 +212,8 @@ void CanaryState::Impl::observe_rates(const CanaryObservation& observation, cons
   const bool failed = observation.outcome == RequestOutcome::failed;
   const double share = static_cast<double>(observation.candidate_bp) / kFullBp;
   (observation.candidate ? candidate : incumbent)
-      .observe(observation.key_hash, observation.keyless, failed, observation.routed_us);
+      .observe(observation.key_hash, observation.keyless, failed, observation.routed_us,
+               observation.candidate ? share : 1 - share);
   dependent = dependent || incumbent.dependent() || candidate.dependent();
   const bool at_risk = (bits & kKeyFailed) == 0;
   const bool counted = first(bits, kKeyCounted);
@@ -232,6 +239,10 @@ void CanaryState::Impl::observe_rates(const CanaryObservation& observation, cons
 
 void CanaryState::Impl::observe_latency(const CanaryObservation& observation, const schema::SliceWhere& slice,
                                         Key& key) {
+  for (LatencyStream& stream : latencies) stream.count_answer(observation.candidate_bp);
+  const double share = static_cast<double>(observation.candidate_bp) / kFullBp;
+  if (!observation.candidate)
+    incumbent_latency.observe(observation.latency, observation.routed_us, 1 - share);
   std::uint16_t& last = key.latency[observation.candidate ? 1 : 0];
   if (!begins_period(observation, kLatencyPeriodUs, last)) return;
   const auto edge = std::ranges::upper_bound(prompt_bounds, observation.prompt_chars);

@@ -11,9 +11,10 @@
 #include "schema/error.hpp"
 #include "schema/verdict.hpp"
 #include "stages/canary/promoted.hpp"
+#include "stages/dependence/failure_history.hpp"
+#include "stages/dependence/latency_history.hpp"
 #include "stages/escalation.hpp"
 #include "stages/shadow_runtime.hpp"
-#include "stages/statistics/failure_history.hpp"
 
 namespace driftgate::stages {
 
@@ -26,12 +27,19 @@ struct CanarySettings {
   std::uint32_t attempt = 1;  ///< k, from 1: this attempt spends α·2^{−k} of each level of the contract
   std::uint64_t seed = 0;     ///< selects which of the incumbent's keys the latencies are compared with
   std::size_t max_keys = kDefaultMaxKeys;
-  FailureHistory incumbent = {};  ///< the incumbent's failures before the canary began
+  // The incumbent's failures and latencies before the canary began.
+  FailureHistory incumbent = {};
+  LatencyHistory incumbent_latency = {};
 };
 
 /// The time in seconds for which the incumbent must have been observed before single failures count as
-/// evidence of harm (docs/design/statistics.md, "Dispersion of failures").
-inline constexpr double kLeastHistoryS = 1'200;
+/// evidence of harm (docs/design/statistics.md, "Dispersion of failures"), and the time that is asked for: in
+/// less, slow changes of its failure rate are not seen, and more canaries of a good candidate are rolled back
+/// among them (docs/statistics.md).
+inline constexpr double kLeastHistoryS = 1'200, kWantedHistoryS = 14'400;
+/// Single failures do not count where the incumbent's failures vary over longer windows by so many standard
+/// deviations more than independent ones: in its history, and in the canary, where it is looked at often.
+inline constexpr double kWandersBefore = 3, kWandersLater = 3.5;
 
 /// The length of a block of time in ms: the contract's `burst`, else three times the longest stall of the
 /// incumbent, at least schema::kLeastBlockMs (docs/design/statistics.md, "Blocks of time").

@@ -11,10 +11,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kStateVersion = 4;
+constexpr int kStateVersion = 5;
 /// Version 2 has no blocks of time and no history of failures, version 3 no periods of keys: they begin where
-/// it is read.
-constexpr int kFirstReadableVersion = 2, kFirstVersionWithBlocks = 3, kFirstVersionWithPeriods = 4;
+/// it is read. Version 4 has no signs of blocks, and a canary ends with the parts that it began with; nor
+/// does it say how latencies wander, which is seen from there on.
+constexpr int kFirstReadableVersion = 2, kFirstVersionWithBlocks = 3, kFirstVersionWithPeriods = 4,
+              kFirstVersionWithSigns = 5;
 // Hex digits of a key's hash, of its bits, and of each of its three last periods.
 constexpr std::size_t kHashDigits = 16, kBitDigits = 2, kPeriodDigits = 4;
 
@@ -139,6 +141,7 @@ json RateStream::to_json() const {
           {"rate", processes_to_json(rate_)},
           {"label", processes_to_json(label_)},
           {"blocks", processes_to_json(blocks_)},
+          {"signs", processes_to_json(signs_)},
           {"open_block",
            {open_index_, open_.candidate, open_.incumbent, open_.failed_candidate, open_.failed_incumbent}},
           {"difference", processes_to_json(difference_)},
@@ -179,6 +182,10 @@ void RateStream::restore(const json& value) {
     for (std::size_t i = 0; i < std::size(counted); ++i) open.at(i + 1).get_to(*counted[i]);
   }
   while (blocks_.size() < label_.size()) blocks_.emplace_back(limits.max_ratio.value_or(1));
+  if (value.contains("signs")) {
+    signs_.clear();
+    for (const json& process : value.at("signs")) signs_.push_back(SignProcess::from_json(process));
+  }
   for (const json& process : value.at("difference")) {
     difference_.push_back(
         RateDifferenceProcess::from_json(process, limits.max_delta.value_or(1), levels_.alpha_harm));
@@ -192,12 +199,20 @@ json LatencyStream::to_json() const {
     list.push_back(
         {stratum, arm(arms[0]), arm(arms[1]), arms[0].repeated.to_json(), arms[1].repeated.to_json()});
   }
-  return {{"strata", std::move(list)}, {"skipped", skipped_}};
+  return {{"strata", std::move(list)},
+          {"skipped", skipped_},
+          {"answers", answers_},
+          {"wander", {wander_.excess, wander_.window_s}}};
 }
 
 void LatencyStream::restore(const json& value) {
   values_.clear();
   value.at("skipped").get_to(skipped_);
+  if (value.contains("answers")) {
+    value.at("answers").get_to(answers_);
+    value.at("wander").at(0).get_to(wander_.excess);
+    value.at("wander").at(1).get_to(wander_.window_s);
+  }
   for (const json& entry : value.at("strata")) {
     auto& arms = values_[entry.at(0).get<std::uint32_t>()];
     for (std::size_t i = 0; i < arms.size(); ++i) {
@@ -230,8 +245,11 @@ std::string CanaryState::serialise() const {
                    {"max_keys", s.settings.max_keys},
                    {"block_us", s.levels.block_us},
                    {"incumbent", s.incumbent.to_json()},
+                   {"incumbent_latency", s.incumbent_latency.to_json()},
                    {"candidate", s.candidate.to_json()},
                    {"dependent", s.dependent},
+                   {"wanders", s.wanders},
+                   {"ratio_plan", {s.ratio_plan.labels, s.ratio_plan.signs, s.score_inflation}},
                    {"started", s.started},
                    {"rates", streams_to_json(s.rates)},
                    {"latencies", streams_to_json(s.latencies)},
@@ -260,6 +278,21 @@ void read_counts(const json& counts, std::initializer_list<std::uint64_t*> into)
 
 }  // namespace
 
+void CanaryState::Impl::restore_histories(const json& value, int version) {
+  ratio_plan = {.labels = true, .signs = false};
+  if (version < kFirstVersionWithBlocks) return;
+  incumbent = FailureHistory::from_json(value.at("incumbent"));
+  candidate = FailureHistory::from_json(value.at("candidate"));
+  value.at("dependent").get_to(dependent);
+  if (version < kFirstVersionWithSigns) return;
+  value.at("wanders").get_to(wanders);
+  incumbent_latency = LatencyHistory::from_json(value.at("incumbent_latency"));
+  const json& plan = value.at("ratio_plan");
+  plan.at(0).get_to(ratio_plan.labels);
+  plan.at(1).get_to(ratio_plan.signs);
+  plan.at(2).get_to(score_inflation);
+}
+
 schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& contract,
                                                      std::string_view text) {
   try {
@@ -281,6 +314,7 @@ schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& con
     const CanarySettings settings{value.at("attempt").get<std::uint32_t>(),
                                   value.at("seed").get<std::uint64_t>(),
                                   value.at("max_keys").get<std::size_t>(),
+                                  {},
                                   {}};
     const bool has_blocks = version >= kFirstVersionWithBlocks;
     const std::int64_t block_us = has_blocks ? value.at("block_us").get<std::int64_t>() : 0;
@@ -288,11 +322,7 @@ schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& con
     auto state = has_blocks ? make(contract, settings, block_us) : create(contract, settings);
     if (!state) return state;
     Impl& s = *state->impl_;
-    if (has_blocks) {
-      s.incumbent = FailureHistory::from_json(value.at("incumbent"));
-      s.candidate = FailureHistory::from_json(value.at("candidate"));
-      value.at("dependent").get_to(s.dependent);
-    }
+    s.restore_histories(value, version);
     value.at("started").get_to(s.started);
     for (const auto& where : value.at("found").get<std::vector<schema::SliceWhere>>()) {
       if (s.found.size() < kMaxWatchedSlices) s.watch(where);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -76,9 +77,14 @@ struct CanaryState::Impl {
   bool found_full = false;                ///< a further slice was found and is not watched
   SplitGuard split;
   FailureHistory incumbent, candidate;  ///< of this canary; that of the incumbent includes the time before it
-  bool dependent = false;  ///< failures of an arm cluster in time, so that single failures no longer count
-  std::int64_t origin_us = 0;                   ///< of the first request that was counted; 0: none
-  std::unordered_map<std::uint64_t, Key> keys;  ///< by the hash of the key
+  LatencyHistory incumbent_latency;     ///< of this canary and the time before it
+  // Single failures no longer count once one of these holds.
+  bool dependent = false;  ///< failures of an arm cluster in time
+  bool wanders = false;    ///< the incumbent's failure rate wanders
+  RatioPlan ratio_plan;
+  double score_inflation = 0;  ///< of the incumbent before this canary (CountScores::inflation)
+  std::int64_t origin_us = 0;  ///< of the first request that was counted; 0: none
+  std::unordered_map<std::uint64_t, Key> keys;                 ///< by the hash of the key
   std::vector<std::pair<std::string, std::uint64_t>> windows;  ///< newest window of each router, newest last
   std::vector<std::string> noticed;  ///< notices that were given for violations which have not ended
   std::uint64_t exposed_requests = 0, exposed_keys = 0, keys_in_step = 0, uncounted_keys = 0;
@@ -101,8 +107,11 @@ struct CanaryState::Impl {
   void observe_latency(const CanaryObservation& observation, const schema::SliceWhere& slice, Key& key);
   [[nodiscard]] std::uint32_t share_of(std::uint32_t step) const;
 
+  // canary_codec.cpp
+  void restore_histories(const nlohmann::json& value, int version);
+
   // canary_judge.cpp: verdicts from the numbers
-  [[nodiscard]] RatioContext ratio_context() const;
+  [[nodiscard]] RatioContext ratio_context();
   [[nodiscard]] std::vector<Judged> collect(const CanaryContext& context, CanaryDecision& decision);
   [[nodiscard]] bool ordered_to_route(const schema::ClauseVerdict& verdict) const;
   void judge_outage(const EngineDown& down, std::vector<Judged>& judged) const;

@@ -21,11 +21,11 @@ double over_starts(const std::vector<Process>& processes, std::uint32_t starts, 
   return mean_over_starts(begun, starts);
 }
 
-template <typename Process>
-double from_first_start(const std::vector<Process>& processes, std::uint32_t starts) {
+template <typename Process, typename... Arguments>
+double from_first_start(const std::vector<Process>& processes, std::uint32_t starts, Arguments... arguments) {
   std::vector<double> begun;
   begun.reserve(processes.size());
-  for (const Process& process : processes) begun.push_back(process.e_value());
+  for (const Process& process : processes) begun.push_back(process.e_value(arguments...));
   return first_start_e_value(begun, starts);
 }
 
@@ -69,12 +69,18 @@ double WatchedClause::level_factor() const {
   return std::ldexp(1.0, -static_cast<int>(std::min(rearms, 1000U)));
 }
 
+RatioParts ratio_parts(const RatioPlan& plan, double max_ratio) {
+  if (!plan.signs || max_ratio != 1) return plan.labels ? RatioParts{0.6, 0.4, 0} : RatioParts{0, 1, 0};
+  return plan.labels ? RatioParts{0.6, 0.2, 0.2} : RatioParts{0, 0.3, 0.7};
+}
+
 void RateStream::open(std::uint32_t started) {
   const std::size_t count = watched.rearms > 0 ? 1 : std::min(started, starts_);
   const schema::Limits& limits = watched.clause.limits;
   while (limits.max && rate_.size() < count) rate_.emplace_back(*limits.max);
   while (limits.max_ratio && label_.size() < count) label_.emplace_back(*limits.max_ratio);
   while (limits.max_ratio && blocks_.size() < count) blocks_.emplace_back(*limits.max_ratio);
+  while (limits.max_ratio == 1.0 && signs_.size() < count) signs_.emplace_back();
   while (limits.max_delta && difference_.size() < count)
     difference_.emplace_back(*limits.max_delta, levels_.alpha_harm);
 }
@@ -89,6 +95,7 @@ void RateStream::restart() {
   rate_.clear();
   label_.clear();
   blocks_.clear();
+  signs_.clear();
   difference_.clear();
   open_ = {};
   counts_ = {};
@@ -138,6 +145,7 @@ void RateStream::observe_period(std::uint64_t key, bool keyless, bool failed) {
 
 void RateStream::end_block() {
   for (BlockProcess& process : blocks_) process.add(open_);
+  for (SignProcess& process : signs_) process.add(open_);
   open_ = {};
 }
 
@@ -150,8 +158,11 @@ double RateStream::e_harm() const {
 double RateStream::e_label() const {
   return from_first_start(label_, starts_);
 }
-double RateStream::e_blocks() const {
-  return from_first_start(blocks_, starts_);
+double RateStream::e_blocks(double inflation) const {
+  return from_first_start(blocks_, starts_, inflation);
+}
+double RateStream::e_signs(double inflation) const {
+  return from_first_start(signs_, starts_, inflation);
 }
 double RateStream::e_delta_proof() const {
   return over_starts(difference_, starts_, [](const RateDifferenceProcess& p) { return p.e_proof(); });
@@ -173,8 +184,8 @@ std::uint32_t RateStream::tests() const {
 }
 
 bool RateStream::clean() const {
-  return e_harm() <= kClearEValue && e_label() <= kClearEValue && e_blocks() <= kClearEValue &&
-         e_delta_harm() <= kClearEValue;
+  return e_harm() <= kClearEValue && e_label() <= kClearEValue && e_blocks(0) <= kClearEValue &&
+         e_signs(0) <= kClearEValue && e_delta_harm() <= kClearEValue;
 }
 
 void RateStream::verdicts(std::uint64_t seed, const RatioContext& ratios,

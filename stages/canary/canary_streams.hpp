@@ -12,8 +12,10 @@
 #include "schema/verdict.hpp"
 #include "stages/canary/key_hours.hpp"
 #include "stages/canary/repeated_keys.hpp"
+#include "stages/dependence/block_process.hpp"
+#include "stages/dependence/sign_process.hpp"
+#include "stages/dependence/wander.hpp"
 #include "stages/shadow_runtime.hpp"
-#include "stages/statistics/block_process.hpp"
 #include "stages/statistics/failure_rate_process.hpp"
 #include "stages/statistics/label_process.hpp"
 #include "stages/statistics/log_mean_sequence.hpp"
@@ -95,28 +97,47 @@ struct RateCounts {
   double expected_candidate = 0;  ///< the expectation of candidate_failures at r₀ = max_ratio: Σ f_{r₀}(1)
 };
 
+/// How the weight of a test of `max_ratio` is divided among its three parts. It is fixed before the first
+/// request reaches the candidate, so that the sum is an e-value.
+struct RatioPlan {
+  /// The incumbent's failures had shown neither clusters nor a rate that wanders when the canary began.
+  bool labels = true;
+  bool signs = true;  ///< false in canaries that an earlier version of this program began
+};
+struct RatioParts {
+  double label = 0, blocks = 0, signs = 0;
+};
+/// Signs are compared at a limit of 1 alone: at another one a candidate may stall more often than the
+/// incumbent.
+[[nodiscard]] RatioParts ratio_parts(const RatioPlan& plan, double max_ratio);
+
 /// What the tests of `max_ratio` on failure rates have in common, whatever their clause and slice.
 struct RatioContext {
-  /// Whether single failures count as evidence of harm: failures cluster in time in neither arm, and the
-  /// incumbent was observed for kLeastHistoryS. Once clustering was seen it stays false.
+  RatioPlan plan;
+  /// Whether single failures count as evidence of harm: the plan has a part for them, failures cluster in
+  /// time in neither arm, the incumbent's rate does not wander, and it was observed for kLeastHistoryS. Once
+  /// one of these was seen not to hold it stays false.
   bool labels_count = false;
   bool dependent = false;                     ///< failures of an arm cluster in time
+  bool wanders = false;                       ///< the incumbent's failure rate wanders
   double history_s = 0, longest_stall_s = 0;  ///< time of observation and longest stall of the incumbent
   double dispersion_incumbent = 1, dispersion_candidate = 1;  ///< e-values of clustering
+  Wander::Excess wander = {};  ///< of the incumbent, before the canary and in it
+  double score_inflation = 0;  ///< of the incumbent before the canary (CountScores::inflation)
 };
 
 /// The tests of error_rate on one slice (docs/design/statistics.md, "Absolute failure rate", "Single
-/// failures", "Blocks of time" and "Differences of failure rates").
+/// failures", "Blocks of time", "Signs of blocks" and "Differences of failure rates").
 /// - `max`: betting on one request of each key.
-/// - `max_ratio`: the label e-process with kLabelPart of the limit's level, and the test over blocks of time
-///   with the rest.
+/// - `max_ratio`: the label e-process, the test over blocks of time and the signs of the blocks, each with
+/// its
+///   part of the limit's level (ratio_parts).
 /// - `max_delta`: betting on the difference of the rates.
 ///
 /// Each e-value is the mean over the planned starts (every step and the bake), where a start that has not
 /// begun counts as 1; for a ratio the first start has half of the weight ("Planned starts" there).
 class RateStream {
  public:
-  static constexpr double kLabelPart = 0.6;
   /// A ratio is not evaluable while the incumbent has less than this share.
   static constexpr double kLeastOtherShare = LabelProcess::kLeastOtherShare;
 
@@ -138,10 +159,13 @@ class RateStream {
   void rearm();      ///< begins new processes at half the level
   void restart();    ///< begins new processes at the same level; no order followed from those before
 
-  [[nodiscard]] double e_proof() const;          ///< against "rate ≥ max"
-  [[nodiscard]] double e_harm() const;           ///< against "rate ≤ max"
-  [[nodiscard]] double e_label() const;          ///< against "ratio ≤ max_ratio", from single failures
-  [[nodiscard]] double e_blocks() const;         ///< against "ratio ≤ max_ratio", from blocks of time
+  [[nodiscard]] double e_proof() const;  ///< against "rate ≥ max"
+  [[nodiscard]] double e_harm() const;   ///< against "rate ≤ max"
+  [[nodiscard]] double e_label() const;  ///< against "ratio ≤ max_ratio", from single failures
+  /// Against "ratio ≤ max_ratio", from blocks of time and from their signs; `inflation` as in BlockProcess
+  /// and SignProcess.
+  [[nodiscard]] double e_blocks(double inflation) const;
+  [[nodiscard]] double e_signs(double inflation) const;
   [[nodiscard]] double e_delta_proof() const;    ///< against "difference ≥ max_delta"
   [[nodiscard]] double e_delta_harm() const;     ///< against "difference ≤ max_delta"
   [[nodiscard]] std::uint64_t evidence() const;  ///< the number of observations; it grows when there is news
@@ -162,6 +186,8 @@ class RateStream {
  private:
   [[nodiscard]] schema::ClauseVerdict begin(std::uint64_t seed, const char* limit_kind, double limit) const;
   [[nodiscard]] schema::ClauseVerdict max_verdict(std::uint64_t seed) const;
+  /// The e-value of a ratio, and its parts as details.
+  void add_e_value(const RatioContext& ratios, schema::ClauseVerdict& verdict) const;
   [[nodiscard]] schema::ClauseVerdict ratio_verdict(std::uint64_t seed, const RatioContext& ratios) const;
   [[nodiscard]] schema::ClauseVerdict delta_verdict(std::uint64_t seed) const;
 
@@ -170,6 +196,7 @@ class RateStream {
   std::vector<FailureRateProcess> rate_;
   std::vector<LabelProcess> label_;
   std::vector<BlockProcess> blocks_;
+  std::vector<SignProcess> signs_;
   std::vector<RateDifferenceProcess> difference_;
   BlockCounts open_;             ///< the block of time that has not ended
   std::int64_t open_index_ = 0;  ///< its index: time of routing over the length of a block
@@ -191,7 +218,8 @@ struct LatencyAnswer {
 /// each stratum of prompt length: confidence sequences of a quantile, or of the geometric mean, in each arm
 /// (docs/design/statistics.md, "Latency"). Relative limits compare the candidate with as many keys of the
 /// incumbent, which are drawn by a hash. Keys that return give several values, which are not independent of
-/// each other: the limits are those of fewer values then (RepeatedKeys).
+/// each other, and neither are those of one time where the incumbent's latency wanders: the limits are those
+/// of fewer values then (RepeatedKeys, LatencyHistory).
 class LatencyStream {
  public:
   static constexpr std::uint32_t kMaxStrata = 16;
@@ -202,6 +230,12 @@ class LatencyStream {
   LatencyStream(WatchedClause watched_clause, const CanaryLevels& levels, std::uint32_t strata);
 
   void observe(const LatencyAnswer& answer);
+  /// A good answer of either arm, whether it is observed or not: what is observed is a part of all.
+  void count_answer(std::uint32_t share_bp);
+  /// How the incumbent's latency wanders, for the verdicts that follow.
+  void allow_for(const Wander::Excess& excess) { wander_ = excess; }
+  [[nodiscard]] schema::Metric metric() const;
+  [[nodiscard]] std::optional<double> quantile() const { return quantile_; }
   void rearm();                                  ///< as in RateStream
   void restart();                                ///< as in RateStream
   [[nodiscard]] std::uint64_t evidence() const;  ///< the number of latencies of both arms
@@ -224,7 +258,9 @@ class LatencyStream {
     RepeatedKeys repeated;
   };
   [[nodiscard]] bool relative() const;
+  [[nodiscard]] bool evaluable(std::uint32_t share_bp) const;
   [[nodiscard]] std::uint64_t count(const Arm& arm) const;
+  [[nodiscard]] double wander_inflation(const Arm& arm) const;
   [[nodiscard]] double inflation(const Arm& arm) const;
   [[nodiscard]] QuantileLimits limits(const Arm& arm) const;
   [[nodiscard]] schema::ClauseVerdict stratum_verdict(std::uint32_t stratum, const std::array<Arm, 2>& arms,
@@ -235,6 +271,8 @@ class LatencyStream {
   std::optional<double> quantile_;                      ///< absent: the clause is on the mean
   std::map<std::uint32_t, std::array<Arm, 2>> values_;  ///< [incumbent, candidate] by stratum
   std::uint64_t skipped_ = 0;  ///< latencies seen while a relative limit was not evaluable
+  std::uint64_t answers_ = 0;  ///< good answers of both arms while it was
+  Wander::Excess wander_;
 };
 
 /// How many strata of prompt length a contract has: one more than its bounds, at most

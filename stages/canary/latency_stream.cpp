@@ -31,9 +31,21 @@ bool LatencyStream::relative() const {
   return watched.clause.limits.max_ratio || watched.clause.limits.max_delta;
 }
 
+bool LatencyStream::evaluable(std::uint32_t share_bp) const {
+  return !relative() || (share_bp > 0 && share_bp <= kMaxShareBp);
+}
+
+schema::Metric LatencyStream::metric() const {
+  return std::get<schema::MetricSubject>(watched.clause.subject).metric;
+}
+
+void LatencyStream::count_answer(std::uint32_t share_bp) {
+  answers_ += evaluable(share_bp) ? 1 : 0;
+}
+
 void LatencyStream::observe(const LatencyAnswer& answer) {
   if (!std::isfinite(answer.value)) return;
-  if (relative() && (answer.share_bp == 0 || answer.share_bp > kMaxShareBp)) {
+  if (!evaluable(answer.share_bp)) {
     ++skipped_;
     return;
   }
@@ -58,7 +70,7 @@ void LatencyStream::rearm() {
 
 void LatencyStream::restart() {
   values_.clear();
-  skipped_ = 0;
+  skipped_ = answers_ = 0;
 }
 
 std::uint64_t LatencyStream::count(const Arm& arm) const {
@@ -71,9 +83,17 @@ std::uint64_t LatencyStream::evidence() const {
   return sum;
 }
 
+/// The excess is of all answers together; of a part of them it is as much smaller as they are.
+double LatencyStream::wander_inflation(const Arm& arm) const {
+  const auto observed = static_cast<double>(count(arm));
+  const auto all = std::max(observed, static_cast<double>(answers_));
+  return all > 0 ? wander_.excess * observed / all : 0;
+}
+
 double LatencyStream::inflation(const Arm& arm) const {
-  if (!quantile_) return arm.repeated.inflation_of_mean();
-  return arm.repeated.inflation_of_share(arm.quantiles.bin_of_quantile(*quantile_), 1 - *quantile_);
+  const double wander = wander_inflation(arm);
+  if (!quantile_) return arm.repeated.inflation_of_mean() + wander;
+  return arm.repeated.inflation_of_share(arm.quantiles.bin_of_quantile(*quantile_), 1 - *quantile_) + wander;
 }
 
 /// Each arm of each stratum at an equal part of the test's level; two arms share it where both are uncertain.
@@ -92,6 +112,16 @@ ClauseVerdict LatencyStream::stratum_verdict(std::uint32_t stratum, const std::a
   here.details["stratum"] = stratum;
   here.details["inflation_candidate"] = inflation(arms[1]);
   if (relative()) here.details["inflation_incumbent"] = inflation(arms[0]);
+  const double wander = wander_inflation(arms[1]);
+  if (wander > 0) {
+    here.details["wander_inflation"] = wander;
+    here.details["wander_s"] = wander_.window_s;
+    here.message += fmt::format(
+        " The incumbent's latency changes by itself over {} s and more, so that {} answers say as much as {} "
+        "would.",
+        count_text(static_cast<std::uint64_t>(wander_.window_s)), count_text(here.n),
+        count_text(static_cast<std::uint64_t>(static_cast<double>(here.n) / inflation(arms[1]))));
+  }
   if (strata_ > 1) here.message += fmt::format(" Prompt-length stratum {} of {}.", stratum + 1, strata_);
   if (!quantile_ && here.n < LogMeanSequence::kLeastLook) {
     here.message +=

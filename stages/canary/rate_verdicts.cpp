@@ -17,15 +17,28 @@ std::string how_ratios_are_decided(const RatioContext& ratios) {
   if (ratios.dependent) {
     return fmt::format(
         " Failures are clustered in time (longest stall of the incumbent {} s), so blocks of time are "
-        "compared "
-        "and single failures are not counted.",
+        "compared and single failures are not counted.",
         figure(ratios.longest_stall_s));
+  }
+  if (ratios.wanders) {
+    return fmt::format(
+        " The incumbent's failure rate wanders (over {} s its failures vary {} times as much as independent "
+        "ones would), so blocks of time are compared and single failures are not counted.",
+        count_text(static_cast<std::uint64_t>(ratios.wander.window_s)), figure(1 + ratios.wander.excess));
   }
   return fmt::format(
       " Blocks of time are compared; single failures are counted only once the incumbent has been observed "
-      "for "
-      "{} s ({} s so far).",
+      "for {} s ({} s so far).",
       figure(kLeastHistoryS), figure(ratios.history_s));
+}
+
+/// What is said of a history in which slow changes cannot show, or "".
+std::string short_history(const RatioContext& ratios) {
+  if (ratios.history_s >= kWantedHistoryS) return {};
+  return fmt::format(
+      " The incumbent has been observed for {} h; in less than {} h slow changes of its failure rate do not "
+      "show.",
+      figure(ratios.history_s / 3'600), figure(kWantedHistoryS / 3'600));
 }
 
 /// What is said of a step whose blocks do not decide yet, or "".
@@ -89,6 +102,30 @@ ClauseVerdict RateStream::max_verdict(std::uint64_t seed) const {
   return verdict;
 }
 
+void RateStream::add_e_value(const RatioContext& ratios, ClauseVerdict& verdict) const {
+  RatioParts parts = ratio_parts(ratios.plan, *watched.clause.limits.max_ratio);
+  if (!ratios.labels_count) parts.label = 0;
+  const double from_blocks = e_blocks(ratios.wander.excess);
+  verdict.e_value = parts.label * e_label() + parts.blocks * from_blocks;
+  verdict.details["e_label"] = e_label();
+  verdict.details["e_blocks"] = from_blocks;
+  verdict.details["label_part"] = parts.label;
+  verdict.details["blocks_part"] = parts.blocks;
+  if (parts.signs > 0) {
+    const double from_signs = e_signs(ratios.score_inflation);
+    *verdict.e_value += parts.signs * from_signs;
+    verdict.details["e_signs"] = from_signs;
+    verdict.details["signs_part"] = parts.signs;
+    verdict.details["signs_inflation"] = ratios.score_inflation;
+    if (!signs_.empty()) {
+      verdict.details["blocks_up"] = signs_.front().up();
+      verdict.details["blocks_down"] = signs_.front().down();
+    }
+  }
+  verdict.details["failures_inflation"] = ratios.wander.excess;
+  verdict.details["failures_inflation_s"] = ratios.wander.window_s;
+}
+
 ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed, const RatioContext& ratios) const {
   const double ratio = *watched.clause.limits.max_ratio;
   ClauseVerdict verdict = begin(seed, "max_ratio", ratio);
@@ -97,18 +134,13 @@ ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed, const RatioContext& 
   const std::uint64_t blocks = blocks_.empty() ? 0 : blocks_.front().blocks();
   const std::uint64_t here = blocks_.empty() ? 0 : blocks_.back().blocks();
   verdict.method =
-      "difference of failure rates over blocks of time, label e-process while failures are "
-      "independent";
+      "difference of failure rates over blocks of time and signs of the blocks, label e-process while "
+      "failures are independent";
   verdict.approximate = true;
   verdict.n = counts_.failures;
   verdict.clusters = blocks;
   if (!blocks_.empty()) verdict.estimate = blocks_.front().ratio();
-  const double label_part = ratios.labels_count ? kLabelPart : 0;
-  verdict.e_value = label_part * e_label() + (1 - kLabelPart) * e_blocks();
-  verdict.details["e_label"] = e_label();
-  verdict.details["e_blocks"] = e_blocks();
-  verdict.details["label_part"] = label_part;
-  verdict.details["blocks_part"] = 1 - kLabelPart;
+  add_e_value(ratios, verdict);
   verdict.details["block_s"] = block_s;
   verdict.details["blocks"] = static_cast<double>(blocks);
   verdict.details["blocks_of_step"] = static_cast<double>(here);
@@ -135,7 +167,7 @@ ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed, const RatioContext& 
     verdict.no_harm_only = true;
     verdict.message = start + ": no harm against the incumbent is shown.";
   }
-  verdict.message += how_ratios_are_decided(ratios) + too_few_blocks(here);
+  verdict.message += how_ratios_are_decided(ratios) + short_history(ratios) + too_few_blocks(here);
   if (counts_.skipped > 0) {
     verdict.message += fmt::format(
         " {} failures came while the incumbent had under 5% of traffic and are not evaluable "

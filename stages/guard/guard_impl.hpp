@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "stages/dependence/dispersion_process.hpp"
 #include "stages/guard/guard.hpp"
 #include "stages/guard/rate_watch.hpp"
-#include "stages/statistics/dispersion_process.hpp"
 
 namespace driftgate::stages {
 

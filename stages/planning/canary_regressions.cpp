@@ -70,6 +70,7 @@ std::size_t run_rate(const Ramp& ramp, const WatchedClause& watched, const std::
 /// ratio see nothing else. The test over blocks of time, which needs more time than keys, is left out.
 std::size_t run_ratio(const Ramp& ramp, const WatchedClause& watched, const std::vector<Step>& steps,
                       double times, Random& random) {
+  const double part = ratio_parts({}, *watched.clause.limits.max_ratio).label;
   return run_rate(ramp, watched, steps, [&](RateStream& stream, const Step& step, double needed) {
     const double candidate = std::min(1.0, times * kAssumedFailureRate);
     const double incumbent = kAssumedFailureRate * (1 - step.share) / step.share;
@@ -78,7 +79,7 @@ std::size_t run_ratio(const Ramp& ramp, const WatchedClause& watched, const std:
       keys -= std::log1p(-random.uniform()) / all;
       if (keys > static_cast<double>(step.keys)) return false;
       stream.observe_failure(random.uniform() * all < candidate, step.share);
-      if (RateStream::kLabelPart * stream.e_label() >= needed) return true;
+      if (part * stream.e_label() >= needed) return true;
     }
   });
 }

@@ -79,6 +79,19 @@ std::int32_t QuantileSequence::bin_of_quantile(double p) const {
   return count_ == 0 ? 0 : bin_of_rank(rank_of(p, count_));
 }
 
+QuantileSequence::Place QuantileSequence::place_of_quantile(double p) const {
+  const double below = p * static_cast<double>(count_);
+  double seen = 0;
+  Place place;
+  for (const auto& [bin, count] : bins_) {
+    const auto here = static_cast<double>(count);
+    seen += here;
+    place = {bin, std::max(0.0, seen - below) / here};
+    if (seen >= below) break;
+  }
+  return place;
+}
+
 std::int32_t QuantileSequence::bin_of_rank(std::uint64_t rank) const {
   std::uint64_t seen = 0;
   for (const auto& [bin, count] : bins_) {

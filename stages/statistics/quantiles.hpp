@@ -34,6 +34,12 @@ class QuantileSequence {
   /// The bin of a finite value, and the bin in which the p-quantile lies.
   [[nodiscard]] static std::int32_t bin_of(double value);
   [[nodiscard]] std::int32_t bin_of_quantile(double p) const;
+  /// That bin, and the part of its values that are above the quantile, so that 1 − p of all values are above.
+  struct Place {
+    std::int32_t bin = 0;
+    double above = 0;
+  };
+  [[nodiscard]] Place place_of_quantile(double p) const;
 
   [[nodiscard]] nlohmann::json to_json() const;
   /// Throws nlohmann::json::exception for a malformed value; the caller catches it.

@@ -8,12 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "stages/dependence/block_process.hpp"
+#include "stages/dependence/count_scores.hpp"
+#include "stages/dependence/dispersion_process.hpp"
+#include "stages/dependence/sign_process.hpp"
+#include "stages/dependence/wander.hpp"
 #include "stages/greedy_agreement.hpp"
 #include "stages/guard/e_detector.hpp"
 #include "stages/shadow_runtime.hpp"
 #include "stages/statistics/betting_martingale.hpp"
-#include "stages/statistics/block_process.hpp"
-#include "stages/statistics/dispersion_process.hpp"
 #include "stages/statistics/distributions.hpp"
 #include "stages/statistics/failure_rate_process.hpp"
 #include "stages/statistics/label_process.hpp"
@@ -163,17 +166,50 @@ void blocks(Random& random) {
   for (int i = 0; i < 20; ++i) {
     const double ratio = 1 + random.uniform();
     const double regression = 0.5 + 3 * random.uniform();
+    const double inflation = 3 * random.uniform();
     stages::BlockProcess process(ratio);
+    stages::SignProcess signs;
     json all = json::array();
     for (std::uint64_t block = 0, count = 25 + random.below(120); block < count; ++block) {
       stages::BlockCounts counts{random.below(60), random.below(200)};
       counts.failed_candidate = binomial(random, counts.candidate, 0.02 * regression);
       counts.failed_incumbent = binomial(random, counts.incumbent, 0.02);
       process.add(counts);
+      signs.add(counts);
       all.push_back({counts.candidate, counts.incumbent, counts.failed_candidate, counts.failed_incumbent});
     }
-    print("blocks", {{"blocks", all}, {"ratio", ratio}},
-          {{"e", process.e_value()}, {"seen", process.ratio().value_or(NAN)}});
+    print("blocks", {{"blocks", all}, {"ratio", ratio}, {"inflation", inflation}},
+          {{"e", process.e_value(inflation)}, {"seen", process.ratio().value_or(NAN)}});
+    print("signs", {{"blocks", all}, {"inflation", inflation}},
+          {{"e", signs.e_value(inflation)},
+           {"up", signs.up()},
+           {"down", signs.down()},
+           {"own", signs.own_inflation()}});
+  }
+}
+
+void wander(Random& random) {
+  for (int i = 0; i < 10; ++i) {
+    stages::Wander process;
+    stages::CountScores scores;
+    json requests = json::array();
+    std::int64_t at = 1'000'000'000'000;
+    const double swing = 0.8 * random.uniform();
+    for (int request = 0; request < 3'000; ++request) {
+      at += static_cast<std::int64_t>(random.below(900'000));
+      const double share = request < 2'000 ? 1 : 0.5;
+      const bool failed = random.uniform() < 0.05 * (1 + swing * std::sin(1e-8 * static_cast<double>(at)));
+      process.observe(at, failed ? 1 : 0, share);
+      scores.observe(at, failed);
+      requests.push_back({at, failed ? 1 : 0, share});
+    }
+    const auto excess = process.excess();
+    print("wander", {{"requests", requests}},
+          {{"excess", excess.excess},
+           {"window_s", excess.window_s},
+           {"deviations", excess.deviations},
+           {"covered_s", process.covered_s()}});
+    print("scores", {{"requests", requests}}, {{"inflation", scores.inflation(12'000'000)}});
   }
 }
 
@@ -318,6 +354,7 @@ void print_cases() {
   orders(random);
   blocks(random);
   dispersion(random);
+  wander(random);
   detectors(random);
   greedy(random);
   gaffke(random);

@@ -244,10 +244,115 @@ def blocks(case):
     own = math.fsum((x - mean) ** 2 for x in differences) / (t - 1)
     q = [r * n_c / (r * n_c + n_i) for n_c, n_i, f_c, f_i in both]
     independent = math.fsum((b[2] + b[3]) * x * (1 - x) for b, x in zip(both, q)) / t
-    z = math.fsum(differences) / math.sqrt(max(own, independent))
+    z = math.fsum(differences) / math.sqrt(max(own, independent * (1 + case["inflation"])))
     spread = t * rho2 + 1
     mixture = 2 / math.sqrt(spread) * math.exp(rho2 * z * z / (2 * spread))
     return {"e": mixture * normal_cdf(z * math.sqrt(rho2 / spread)), "seen": seen}
+
+
+def windows_of(units, level):
+    """Sums over windows of 2^level units that overlap by half."""
+    length = 2 ** level
+    step = max(1, length // 2)
+    return [sum(units[i:i + length]) for i in range(0, len(units) - length + 1, step)]
+
+
+def longest_level(units):
+    level = 0
+    while level < 13 and 2 ** level <= len(units) / 8:
+        level += 1
+    return level
+
+
+def long_run(units, allowance):
+    """The largest excess of a variance ratio that is more than its noise."""
+    mean = sum(units) / len(units) if units else 0
+    def variance(level):
+        windows = windows_of(units, level)
+        apart = len(units) / 2 ** level
+        return sum((w - mean * 2 ** level) ** 2 for w in windows) / len(windows) / (1 - 1 / apart)
+    largest = 0.0
+    for level in range(1, longest_level(units)):
+        excess = variance(level) / (2 ** level * variance(0)) - 1
+        if excess > allowance * math.sqrt(1.5 / (len(units) / 2 ** level)):
+            largest = max(largest, excess)
+    return largest
+
+
+def binomial_pmf(k, n, p):
+    return math.comb(n, k) * p ** k * (1 - p) ** (n - k)
+
+
+def signs(case):
+    """Which arm fails more in a block, the larger one thinned; a flat mixture over (1/2, 1) by Simpson's rule."""
+    up = down = 0.0
+    series = []
+    for n_c, n_i, f_c, f_i in case["blocks"]:
+        if not n_c or not n_i:
+            continue
+        more = less = 0.0  # probabilities that the candidate has more, and fewer
+        thinned, fixed, kept = (f_i, f_c, n_c / n_i) if n_i >= n_c else (f_c, f_i, n_i / n_c)
+        for k in range(thinned + 1):
+            p = binomial_pmf(k, thinned, kept)
+            candidate, incumbent = (fixed, k) if n_i >= n_c else (k, fixed)
+            more += p if candidate > incumbent else 0
+            less += p if candidate < incumbent else 0
+        up, down = up + more, down + less
+        series.append(more - less)
+    own = long_run(series, 2)
+    if len(series) < 100:
+        return {"e": 1.0, "up": up, "down": down, "own": own}
+    carried = 1 / (1 + max(case["inflation"], own))
+    a, b, steps = up * carried, down * carried, 2_000
+    # At p = 1 − u³/2, where the integrand is smooth at both ends.
+    value = lambda u: 3 * u * u * math.exp((a + b) * math.log(2) + a * math.log1p(-u ** 3 / 2) + b * math.log(u ** 3 / 2)) if u else 0.0
+    total = sum(value(i / steps) * (1 if i in (0, steps) else 4 if i % 2 else 2) for i in range(steps + 1))
+    return {"e": total / 3 / steps, "up": up, "down": down, "own": own}
+
+
+def in_units(requests, width):
+    """Σ value/share, Σ 1/share, Σ 1/share², failures and requests of each unit of time that has ended."""
+    first = requests[0][0] // width
+    units = []
+    for at, failed, share in requests:
+        while len(units) <= at // width - first:
+            units.append([0.0, 0.0, 0.0, 0, 0])
+        for i, add in enumerate((failed / share, 1 / share, 1 / share ** 2, failed, 1)):
+            units[-1][i] += add
+    return units[:-1]
+
+
+def wander(case):
+    """Variances of sums over windows of 4 s·2^k against those of independent requests."""
+    units = in_units(case["requests"], 4_000_000)
+    rate = sum(u[0] for u in units) / sum(u[1] for u in units)
+    one = rate - rate * rate
+    excess, window, deviations = 0.0, 0.0, 0.0
+    for level in range(longest_level(units)):
+        apart = len(units) / 2 ** level
+        value, size, noise = (windows_of([u[j] for u in units], level) for j in (0, 1, 2))
+        variance = sum((v - rate * s) ** 2 for v, s in zip(value, size)) / len(value) / (1 - 1 / apart)
+        expected, independent = one * sum(size) / len(size), one * sum(noise) / len(noise)
+        here = (variance - independent) / expected
+        spread = math.sqrt((2 if level == 0 else 1.5) / apart) * independent / expected * math.sqrt(1 + 0.5 / expected)
+        deviations = max(deviations, here / spread)
+        if here > excess:
+            excess, window = here, 4.0 * 2 ** level
+    return {"excess": excess, "window_s": window, "deviations": deviations, "covered_s": 4.0 * len(units)}
+
+
+def scores(case):
+    """Places of the counts of 12 s in their Poisson distributions at the rate so far."""
+    made, seen = [], [0.0, 0.0]
+    for unit in in_units(case["requests"], 12_000_000):
+        k, n = unit[3], unit[4]
+        seen = [seen[0] + k, seen[1] + n]
+        if seen[0] < 30:
+            continue
+        mean = n * seen[0] / seen[1]
+        pmf = [math.exp(j * math.log(mean) - mean - math.lgamma(j + 1)) for j in range(k + 1)]
+        made.append(math.fsum(pmf[:-1]) + pmf[-1] / 2 - 0.5)
+    return {"inflation": long_run(made, 3)}
 
 
 def clustered_ratio(bins):
@@ -379,7 +484,7 @@ METHODS = {"betting_mean": betting_mean, "betting_once": betting_mean,
            "paired": paired, "label": label, "failure_rate": failure_rate, "split_guard": split_guard,
            "betting_martingale": betting_martingale, "log_mean": log_mean, "order_statistics": order_statistics,
            "holm": lambda c: holm(c["p"], c["alpha"], True), "e_holm": lambda c: holm(c["e"], c["alpha"], False),
-           "e_bh": e_bh, "blocks": blocks, "dispersion": dispersion, "e_detector": e_detector,
+           "e_bh": e_bh, "blocks": blocks, "signs": signs, "wander": wander, "scores": scores, "dispersion": dispersion, "e_detector": e_detector,
            "greedy": greedy}
 
 

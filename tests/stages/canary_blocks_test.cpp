@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "stages/canary/canary.hpp"
 #include "tests/stages/canary_world.hpp"
@@ -168,7 +170,7 @@ TEST_CASE(
     "all traffic waits for a slice that accounts for its harm, and not for harm that all slices share") {
   int waited = 0, routed = 0;
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
-    CanaryWorld one(sliced_contract(), seed, history_of(1'300));
+    CanaryWorld one(sliced_contract(), seed, history_of(1'300, 0.002));
     one.slices = {"language=de", "language=en", "language=fr"};
     one.incumbent_fails = 0.002;
     one.slice_fails["language=de"] = 0.04;
@@ -223,4 +225,92 @@ TEST_CASE("a state from before there were blocks is read, and its blocks begin t
   const auto refused = CanaryState::deserialise(world.contract, old.dump());
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == schema::ErrorCode::unsupported);
+}
+
+namespace {
+
+/// Four hours of an incumbent that served 20 requests a second, of which `rate` failed, and up to e^swing
+/// times as many and as few within 40 minutes.
+constexpr std::int64_t kSwingingEndsMs = 20'000'000;
+FailureHistory swinging(double rate, double swing) {
+  FailureHistory history;
+  Random random(98);
+  constexpr std::int64_t kRequests = 4 * 3'600 * 20;
+  for (std::int64_t i = 0; i < kRequests; ++i) {
+    const double turn = static_cast<double>(i) / (40 * 60 * 20);
+    const double now = rate * std::exp(swing * std::sin(2 * std::numbers::pi * turn));
+    history.observe(random.next(), false, random.uniform() < now,
+                    kSwingingEndsMs * 1'000 - 50'000 * (kRequests - i));
+  }
+  return history;
+}
+
+double sum_of_parts(const schema::ClauseVerdict& verdict) {
+  const auto& details = verdict.details;
+  return details.at("label_part") * details.at("e_label") +
+         details.at("blocks_part") * details.at("e_blocks") +
+         details.at("signs_part") * details.at("e_signs");
+}
+
+}  // namespace
+
+TEST_CASE("at a max_ratio of 1 signs of blocks have a part as well") {
+  CanaryWorld world(ratio_contract(1), 11, history_of(1'500));
+  world.incumbent_fails = 0.01;
+  schema::ClauseVerdict verdict;
+  for (int second = 0; second < 1'300; ++second) verdict = ratio_of(world.second(0.01));
+  CHECK(verdict.details.at("label_part") == 0.6);
+  CHECK(verdict.details.at("blocks_part") == 0.2);
+  CHECK(verdict.details.at("signs_part") == 0.2);
+  CHECK(verdict.details.at("blocks_up") + verdict.details.at("blocks_down") > 50);
+  CHECK(verdict.details.at("e_signs") != 1);
+  CHECK(*verdict.e_value == doctest::Approx(sum_of_parts(verdict)));
+  CHECK(verdict.message.find("in less than 4 h slow changes") != std::string::npos);
+  CHECK_FALSE(ratio_of(CanaryWorld(ratio_contract(), 11).second(0)).details.contains("e_signs"));
+}
+
+TEST_CASE("before an incumbent whose failure rate wanders single failures have no part, over restarts") {
+  CanaryWorld steady(ratio_contract(1), 12, swinging(0.01, 0));
+  steady.now_ms = steady.step_started_ms = kSwingingEndsMs;
+  CHECK(ratio_of(steady.second(0)).details.at("label_part") == 0.6);
+  CHECK(ratio_of(steady.last).message.find("slow changes") == std::string::npos);
+  CanaryWorld world(ratio_contract(1), 12, swinging(0.01, 1));
+  world.now_ms = world.step_started_ms = kSwingingEndsMs;
+  world.incumbent_fails = 0.01;
+  auto verdict = ratio_of(world.second(0.01));
+  CAPTURE(verdict.message);
+  CHECK(verdict.details.at("label_part") == 0);
+  CHECK(verdict.details.at("blocks_part") == 0.3);
+  CHECK(verdict.details.at("signs_part") == 0.7);
+  CHECK(verdict.details.at("failures_inflation") > 10);
+  CHECK(verdict.details.at("signs_inflation") > 0);
+  CHECK(verdict.message.find("The incumbent's failure rate wanders") != std::string::npos);
+  for (int second = 0; second < 1'500; ++second) world.second(0.01);
+  auto restored = CanaryState::deserialise(world.contract, world.state.serialise());
+  REQUIRE(restored);
+  verdict = ratio_of(restored->decide(world.context()));
+  CHECK(*verdict.e_value == ratio_of(world.last).e_value);
+  CHECK(*verdict.e_value == doctest::Approx(sum_of_parts(verdict)));
+  CHECK(verdict.details.at("signs_part") == 0.7);
+}
+
+TEST_CASE("a canary that began before there were signs ends with the parts that it began with") {
+  CanaryWorld world(ratio_contract(1), 13, history_of(1'500));
+  auto old = nlohmann::json::parse(world.state.serialise());
+  old["version"] = 4;
+  for (const char* name : {"wanders", "ratio_plan", "incumbent_latency"}) old.erase(name);
+  for (auto& stream : old["rates"]) stream["state"].erase("signs");
+  for (const char* arm : {"incumbent", "candidate"}) {
+    old[arm].erase("wander");
+    old[arm].erase("scores");
+  }
+  auto restored = CanaryState::deserialise(world.contract, old.dump());
+  REQUIRE(restored);
+  world.state = std::move(*restored);
+  world.incumbent_fails = 0.01;
+  schema::ClauseVerdict verdict;
+  for (int second = 0; second < 120; ++second) verdict = ratio_of(world.second(0.01));
+  CHECK(verdict.details.at("label_part") == 0.6);
+  CHECK(verdict.details.at("blocks_part") == 0.4);
+  CHECK_FALSE(verdict.details.contains("signs_part"));
 }

@@ -132,3 +132,50 @@ TEST_CASE(
   CHECK(one.n <= 61);
   CHECK(one.details.at("inflation_candidate") > 10);
 }
+
+TEST_CASE("a candidate that slows down for minutes is no worse than an incumbent that does") {
+  auto contract = make::canary_contract();
+  schema::Limits ratio;
+  ratio.max_ratio = 1.1;
+  contract.clauses = {make::traffic("ttft",
+                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p95},
+                                    ratio, schema::Stage::canary)};
+  contract.canary->soak_ms = 10'000'000;
+  // Four hours of an incumbent that is three times as slow in three minutes of each half hour.
+  CanarySettings settings;
+  Random random(5);
+  for (int i = 0; i < 20 * 14'400; ++i) {
+    Latencies latencies;
+    latencies.ttft_ms = (i / 20 % 1'800 < 180 ? 3 : 1) * (20 + 10 * random.uniform());
+    settings.incumbent_latency.observe(latencies, 1'000'000 + 50'000LL * i, 1);
+  }
+  for (const bool known : {true, false}) {
+    CAPTURE(known);
+    CanaryWorld world(contract, 3);
+    if (known) {
+      auto state = CanaryState::create(contract, settings);
+      REQUIRE(state);
+      world.state = std::move(*state);
+      world.state.begin_step(0);
+    }
+    world.now_ms = world.step_started_ms = 16'000'000;
+    world.per_second = 200;
+    CanaryDecision decision;
+    for (int second = 0; second < 180 && decision.action != CanaryAction::rollback; ++second) {
+      world.candidate_slower = second < 90 ? 1 : 3;
+      decision = world.second(0);
+    }
+    const auto verdict = decision.verdicts.at(0);
+    CAPTURE(verdict.message);
+    CHECK((decision.action == CanaryAction::rollback) != known);
+    CHECK(verdict.details.contains("wander_inflation") == known);
+    CHECK(verdict.approximate == known);
+    if (!known) continue;
+    CHECK(verdict.details.at("wander_s") >= 128);
+    CHECK(verdict.message.find("The incumbent's latency changes by itself over") != std::string::npos);
+    const auto restored = CanaryState::deserialise(contract, world.state.serialise());
+    REQUIRE(restored);
+    CHECK(restored->serialise() == world.state.serialise());
+    CHECK(restored->promoted().latencies.at(0).upper_ms == world.state.promoted().latencies.at(0).upper_ms);
+  }
+}

@@ -44,7 +44,8 @@ schema::Result<stages::CanaryState> new_tests(Context& context, const Live& live
   stages::CanarySettings settings;
   settings.attempt = k;
   settings.seed = live.row.seed;
-  settings.incumbent = context.model_of(live)->incumbent.seen();
+  settings.incumbent = context.model_of(live)->incumbent.failures();
+  settings.incumbent_latency = context.model_of(live)->incumbent.latencies();
   return stages::CanaryState::create(*live.contract, settings);
 }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "daemon/pipeline/stages/observations.hpp"
+#include "stages/canary/canary_scopes.hpp"
+
 namespace driftgate::pipeline {
 
 void IncumbentHistory::add(const route::Window& window, const route::ModelRoute& route) {
@@ -11,29 +14,39 @@ void IncumbentHistory::add(const route::Window& window, const route::ModelRoute&
   newest_ = {window.router_id, window.number};
   if (incumbent_ != route.incumbent.version) {
     incumbent_ = route.incumbent.version;
-    history_ = {};
+    failures_ = {};
+    latencies_ = {};
   }
   const bool mixed =
       route.all_to_fallback || std::ranges::any_of(route.slices, &route::SliceWeight::to_fallback);
   if (mixed) return;
   for (const auto& seen : window.observations) {
     if (seen.candidate || seen.pinned || seen.outcome == route::Outcome::excluded) continue;
-    history_.observe(seen.key_hash, seen.keyless, seen.outcome == route::Outcome::failed, seen.routed_us);
+    const stages::CanaryObservation one = observation_of(seen);
+    const double share = 1 - static_cast<double>(seen.candidate_bp) / stages::kFullBp;
+    const bool failed = one.outcome == stages::RequestOutcome::failed;
+    failures_.observe(one.key_hash, one.keyless, failed, one.routed_us, share);
+    if (!failed) latencies_.observe(one.latency, one.routed_us, share);
   }
 }
 
 std::string IncumbentHistory::text() const {
-  return nlohmann::json{{"incumbent", incumbent_}, {"history", history_.to_json()}}.dump();
+  return nlohmann::json{
+      {"incumbent", incumbent_}, {"history", failures_.to_json()}, {"latencies", latencies_.to_json()}}
+      .dump();
 }
 
 schema::Result<void> IncumbentHistory::adopt(std::string_view text, std::string_view incumbent) {
   try {
     const auto value = nlohmann::json::parse(text);
     if (value.at("incumbent").get<std::string>() != incumbent) return {};
-    auto history = stages::FailureHistory::from_json(value.at("history"));
-    if (incumbent_ == incumbent && history.covered_s() <= history_.covered_s()) return {};
+    auto failures = stages::FailureHistory::from_json(value.at("history"));
+    stages::LatencyHistory latencies;  // an earlier version kept none
+    if (value.contains("latencies")) latencies = stages::LatencyHistory::from_json(value.at("latencies"));
+    if (incumbent_ == incumbent && failures.covered_s() <= failures_.covered_s()) return {};
     incumbent_ = incumbent;
-    history_ = std::move(history);
+    failures_ = std::move(failures);
+    latencies_ = std::move(latencies);
     return {};
   } catch (const nlohmann::json::exception& error) {
     return schema::fail(schema::ErrorCode::corrupt,

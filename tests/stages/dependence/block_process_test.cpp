@@ -1,4 +1,4 @@
-#include "stages/statistics/block_process.hpp"
+#include "stages/dependence/block_process.hpp"
 
 #include <doctest/doctest.h>
 
@@ -47,7 +47,7 @@ int found(const Arms& arms, double max_ratio, std::uint64_t seed) {
     bool reached = false;
     for (int i = 0; i < 250 && !reached; ++i) {
       process.add(block(random, arms));
-      reached = process.e_value() >= 200;
+      reached = process.e_value(0) >= 200;
     }
     runs += reached ? 1 : 0;
   }
@@ -71,10 +71,10 @@ TEST_CASE("the e-value of blocks is the one-sided mixture of their weighted diff
   const double spread = 40 * 0.16 + 1;
   const double e =
       2 / std::sqrt(spread) * std::exp(0.16 * z * z / (2 * spread)) * normal_cdf(0.4 * z / std::sqrt(spread));
-  CHECK(process.e_value() == doctest::Approx(e).epsilon(1e-12));
+  CHECK(process.e_value(0) == doctest::Approx(e).epsilon(1e-12));
   CHECK(*process.ratio() == doctest::Approx((2.0 / 20) / (2.0 / 40)));
   const auto restored = BlockProcess::from_json(nlohmann::json::parse(process.to_json().dump()), 2);
-  CHECK(restored.e_value() == process.e_value());
+  CHECK(restored.e_value(0) == process.e_value(0));
   CHECK(restored.ratio() == process.ratio());
 }
 
@@ -85,11 +85,11 @@ TEST_CASE("nothing is said before thirty blocks in which both arms had requests"
     process.add(harm);
     process.add({.candidate = 0, .incumbent = 50, .failed_candidate = 0, .failed_incumbent = 5});
     process.add({.candidate = 50, .incumbent = 0, .failed_candidate = 50, .failed_incumbent = 0});
-    CHECK(process.e_value() == 1);
+    CHECK(process.e_value(0) == 1);
   }
   CHECK(process.blocks() == 29);
   process.add(harm);
-  CHECK(process.e_value() > 1e4);
+  CHECK(process.e_value(0) > 1e4);
 }
 
 TEST_CASE("alike arms are rarely found, stalling or not, at small and at large shares") {
@@ -116,6 +116,6 @@ TEST_CASE("rare failures of the incumbent at a large share do not make the candi
     process.add(
         {.candidate = 216, .incumbent = 24, .failed_candidate = i % 2 == 0 ? 1U : 0U, .failed_incumbent = 0});
   }
-  CHECK(process.e_value() < 10);
+  CHECK(process.e_value(0) < 10);
   CHECK_FALSE(process.ratio().has_value());
 }

@@ -1,4 +1,4 @@
-#include "stages/statistics/failure_history.hpp"
+#include "stages/dependence/failure_history.hpp"
 
 #include <doctest/doctest.h>
 

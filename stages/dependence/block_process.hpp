@@ -30,9 +30,10 @@ struct BlockCounts {
 ///   2/√(tρ² + 1)·exp(ρ²Z²/(2(tρ² + 1)))·Φ(ρZ/√(tρ² + 1)),  Z = ΣX/σ̂.
 ///
 /// σ̂² is the sample variance of X, but at least the variance under independent failures, Σ f·q·(1 − q)/t
-/// with q = r·n_c/(r·n_c + n_i): a few rare failures of the larger arm would make the sample variance too
-/// small. The test is asymptotic and therefore gives no evidence before `kLeastBlocks` blocks. It shows harm
-/// only.
+/// with q = r·n_c/(r·n_c + n_i), times 1 + `inflation`: a few rare failures of the larger arm would make the
+/// sample variance too small, and so would blocks that depend on each other because failure rates wander
+/// (Wander). The test is asymptotic and therefore gives no evidence before `kLeastBlocks` blocks. It
+/// shows harm only.
 class BlockProcess {
  public:
   static constexpr std::uint64_t kLeastBlocks = schema::kLeastBlocks;
@@ -44,7 +45,7 @@ class BlockProcess {
   /// Adds a block that has ended. A block without requests of both arms compares nothing and is not counted.
   void add(const BlockCounts& block);
 
-  [[nodiscard]] double e_value() const;  ///< 1 before kLeastBlocks
+  [[nodiscard]] double e_value(double inflation) const;  ///< 1 before kLeastBlocks
   [[nodiscard]] std::uint64_t blocks() const { return blocks_; }
   /// The Mantel–Haenszel estimate of the candidate's failure rate over the incumbent's; std::nullopt before
   /// the incumbent has failed.

@@ -1,4 +1,4 @@
-#include "stages/statistics/dispersion_process.hpp"
+#include "stages/dependence/dispersion_process.hpp"
 
 #include <algorithm>
 #include <boost/math/special_functions/gamma.hpp>

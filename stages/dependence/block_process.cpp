@@ -1,4 +1,4 @@
-#include "stages/statistics/block_process.hpp"
+#include "stages/dependence/block_process.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -29,10 +29,10 @@ void BlockProcess::add(const BlockCounts& block) {
   incumbent_ += n_c * f_i / (n_c + n_i);
 }
 
-double BlockProcess::e_value() const {
+double BlockProcess::e_value(double inflation) const {
   if (blocks_ < kLeastBlocks) return 1;
   const auto t = static_cast<double>(blocks_);
-  const double variance = std::max(squares_ / (t - 1), independent_ / t);
+  const double variance = std::max(squares_ / (t - 1), independent_ / t * (1 + inflation));
   const double z = variance > 0 ? t * mean_ / std::sqrt(variance) : 0;
   const double spread = t * kRho2 + 1;
   const double exponent = std::min(kRho2 * z * z / (2 * spread), kLargestExponent);

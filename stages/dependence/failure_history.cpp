@@ -1,4 +1,4 @@
-#include "stages/statistics/failure_history.hpp"
+#include "stages/dependence/failure_history.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -14,13 +14,16 @@ constexpr double kSecond = 1e-6;
 
 }  // namespace
 
-void FailureHistory::observe(std::uint64_t key, bool keyless, bool failed, std::int64_t routed_us) {
+void FailureHistory::observe(std::uint64_t key, bool keyless, bool failed, std::int64_t routed_us,
+                             double share) {
   if (newest_us_ != 0)
     today_.covered_us += std::clamp<std::int64_t>(routed_us - newest_us_, 0, kLongestGapUs);
   newest_us_ = std::max(newest_us_, routed_us);
   if (today_.covered_us >= kDayUs) {
     before_ = today_;
     today_ = {};
+    wander_.begin_day();
+    scores_.begin_day();
     failed_keys_.clear();
   }
   const bool known = !keyless && failed_keys_.contains(key);
@@ -30,6 +33,8 @@ void FailureHistory::observe(std::uint64_t key, bool keyless, bool failed, std::
   ++today_.requests;
   today_.failures += static_cast<std::uint64_t>(first);
   process_.observe(routed_us, first);
+  wander_.observe(routed_us, first ? 1 : 0, share);
+  scores_.observe(routed_us, first);
   if (!first) return;
   if (!keyless && failed_keys_.size() < kMaxFailedKeys) failed_keys_.insert(key);
   const double e_value = process_.e_value();
@@ -73,6 +78,8 @@ nlohmann::json FailureHistory::to_json() const {
   std::vector<std::uint64_t> keys(failed_keys_.begin(), failed_keys_.end());
   std::ranges::sort(keys);
   return {{"process", process_.to_json()},
+          {"wander", wander_.to_json()},
+          {"scores", scores_.to_json()},
           {"today", day(today_)},
           {"before", day(before_)},
           {"run", {run_.start_us, run_.top_us, run_.height, run_.top, run_.keys}},
@@ -83,6 +90,11 @@ nlohmann::json FailureHistory::to_json() const {
 FailureHistory FailureHistory::from_json(const nlohmann::json& json) {
   FailureHistory history;
   history.process_ = DispersionProcess::from_json(json.at("process"));
+  // An earlier version did not see how the rate wanders: that begins where its record is read.
+  if (json.contains("wander")) {
+    history.wander_ = Wander::from_json(json.at("wander"));
+    history.scores_ = CountScores::from_json(json.at("scores"));
+  }
   const auto read_day = [](const nlohmann::json& one, Day& day) {
     one.at(0).get_to(day.covered_us);
     one.at(1).get_to(day.longest_stall_us);
