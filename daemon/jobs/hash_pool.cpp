@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
+#include <vector>
 
 #include "daemon/base/durable_file.hpp"
 #include "daemon/jobs/pickle.hpp"
@@ -18,9 +20,8 @@ using schema::ErrorCode;
 constexpr std::size_t kReadBytes = 1u << 20;
 
 schema::Result<std::string> hash_file(const std::string& path, const base::UniqueFd& file,
-                                      const FileIdentity& identity) {
+                                      const FileIdentity& identity, std::span<char> buffer) {
   schema::Sha256 hash;
-  std::vector<char> buffer(kReadBytes);
   std::string head;
   char last = 0;
   while (true) {
@@ -75,6 +76,7 @@ schema::Result<void> HashPool::finish() {
 }
 
 void HashPool::work() {
+  std::vector<char> buffer(kReadBytes);  // for all files: a checkpoint may have thousands of small ones
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return !waiting_.empty() || closed_ || failure_; });
@@ -83,7 +85,7 @@ void HashPool::work() {
     waiting_.pop_front();
     changed_.notify_all();
     lock.unlock();
-    auto hash = hash_file(task.path, task.file, task.identity);
+    auto hash = hash_file(task.path, task.file, task.identity, buffer);
     lock.lock();
     if (hash) {
       *task.into = std::move(*hash);
