@@ -131,7 +131,7 @@ struct RatioContext {
 /// - `max`: betting on one request of each key.
 /// - `max_ratio`: the label e-process, the test over blocks of time and the signs of the blocks, each with
 /// its
-///   part of the limit's level (ratio_parts).
+///   part of the level (ratio_parts).
 /// - `max_delta`: betting on the difference of the rates.
 ///
 /// Each e-value is the mean over the planned starts (every step and the bake), where a start that has not

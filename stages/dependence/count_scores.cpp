@@ -18,11 +18,7 @@ double mid_place(double k, double mean) {
 }  // namespace
 
 void CountScores::observe(std::int64_t routed_us, bool failed) {
-  const std::int64_t index = std::max<std::int64_t>(1, routed_us / kUnitUs);
-  if (index_ == 0) index_ = index;
-  const std::int64_t ended = std::min(index - index_, kLongestGapUnits);
-  for (std::int64_t i = 0; i < ended; ++i) end_unit();
-  index_ = std::max(index_, index);
+  for (auto ended = clock_.advance(routed_us, kUnitUs); ended > 0; --ended) end_unit();
   unit_failures_ += failed ? 1 : 0;
   ++unit_requests_;
 }
@@ -51,7 +47,7 @@ double CountScores::inflation(std::int64_t block_us) const {
 nlohmann::json CountScores::to_json() const {
   return {{"today", today_.to_json()},
           {"before", before_.to_json()},
-          {"counts", {index_, failures_, requests_, unit_failures_, unit_requests_}}};
+          {"counts", {clock_.index, failures_, requests_, unit_failures_, unit_requests_}}};
 }
 
 CountScores CountScores::from_json(const nlohmann::json& json) {
@@ -59,7 +55,7 @@ CountScores CountScores::from_json(const nlohmann::json& json) {
   scores.today_ = DyadicSums::from_json(json.at("today"));
   scores.before_ = DyadicSums::from_json(json.at("before"));
   const nlohmann::json& counts = json.at("counts");
-  counts.at(0).get_to(scores.index_);
+  counts.at(0).get_to(scores.clock_.index);
   std::size_t i = 1;
   for (double* const number :
        {&scores.failures_, &scores.requests_, &scores.unit_failures_, &scores.unit_requests_})

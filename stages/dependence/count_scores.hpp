@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "stages/dependence/dyadic_sums.hpp"
+#include "stages/dependence/unit_clock.hpp"
 
 namespace driftgate::stages {
 
@@ -14,7 +15,6 @@ namespace driftgate::stages {
 class CountScores {
  public:
   static constexpr std::int64_t kUnitUs = 12'000'000;
-  static constexpr std::int64_t kLongestGapUnits = 5;
   /// Failures after which the rate is known well enough to give scores.
   static constexpr double kLeastFailures = 30;
   /// Scores depend on each other where that shows by so many standard deviations.
@@ -36,7 +36,7 @@ class CountScores {
   void end_unit();
 
   DyadicSums today_, before_;
-  std::int64_t index_ = 0;                        ///< as in Wander
+  UnitClock clock_;
   double failures_ = 0, requests_ = 0;            ///< of the units that have ended
   double unit_failures_ = 0, unit_requests_ = 0;  ///< of the one that has not
 };

@@ -22,7 +22,7 @@ class FailureHistory {
   /// Failures are dependent once the e-value of dispersion has reached this.
   static constexpr double kShown = 1'000;
   /// The most that the time between two requests adds to the time of observation, in µs.
-  static constexpr std::int64_t kLongestGapUs = 60'000'000;
+  static constexpr std::int64_t kLongestGapUs = UnitClock::kLongestGapUs;
   static constexpr std::int64_t kDayUs = 86'400'000'000;
   static constexpr std::size_t kMaxFailedKeys = 20'000;  ///< keys that are remembered; others may count again
 

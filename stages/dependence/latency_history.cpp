@@ -4,12 +4,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "stages/dependence/failure_history.hpp"
+
 namespace driftgate::stages {
 namespace {
 
 constexpr std::array kFollowed{schema::Metric::ttft_ms, schema::Metric::inter_token_ms,
                                schema::Metric::total_ms};
-constexpr std::int64_t kUnitsOfDay = 86'400'000'000 / Wander::kUnitUs;
+constexpr std::int64_t kUnitsOfDay = FailureHistory::kDayUs / Wander::kUnitUs;
 
 }  // namespace
 
@@ -30,9 +32,7 @@ void LatencyHistory::One::observe(double value, std::int64_t routed_us, double s
 }
 
 void LatencyHistory::observe(const Latencies& latencies, std::int64_t routed_us, double share) {
-  const std::int64_t unit = std::max<std::int64_t>(1, routed_us / Wander::kUnitUs);
-  if (unit > unit_ && unit_ != 0) observed_units_ += std::min(unit - unit_, Wander::kLongestGapUnits);
-  unit_ = std::max(unit_, unit);
+  observed_units_ += clock_.advance(routed_us, Wander::kUnitUs);
   if (observed_units_ >= kUnitsOfDay) {
     observed_units_ = 0;
     for (One& one : metrics_) {
@@ -66,7 +66,7 @@ nlohmann::json LatencyHistory::to_json() const {
                        {"above", std::move(above)},
                        {"mean", one.mean.to_json()}});
   }
-  return {{"metrics", std::move(metrics)}, {"units", {unit_, observed_units_}}};
+  return {{"metrics", std::move(metrics)}, {"units", {clock_.index, observed_units_}}};
 }
 
 LatencyHistory LatencyHistory::from_json(const nlohmann::json& json) {
@@ -83,7 +83,7 @@ LatencyHistory LatencyHistory::from_json(const nlohmann::json& json) {
     }
     one.mean = Wander::from_json(metric.at("mean"));
   }
-  json.at("units").at(0).get_to(history.unit_);
+  json.at("units").at(0).get_to(history.clock_.index);
   json.at("units").at(1).get_to(history.observed_units_);
   return history;
 }

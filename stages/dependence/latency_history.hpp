@@ -48,7 +48,7 @@ class LatencyHistory {
   static constexpr std::size_t kMetrics = 3;
 
   std::array<One, kMetrics> metrics_;
-  std::int64_t unit_ = 0;            ///< of the newest answer: time of routing over Wander::kUnitUs
+  UnitClock clock_;
   std::int64_t observed_units_ = 0;  ///< of this day
 };
 

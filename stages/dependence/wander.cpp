@@ -7,11 +7,7 @@
 namespace driftgate::stages {
 
 void Wander::observe(std::int64_t routed_us, double value, double share) {
-  const std::int64_t index = std::max<std::int64_t>(1, routed_us / kUnitUs);
-  if (index_ == 0) index_ = index;
-  const std::int64_t ended = std::min(index - index_, kLongestGapUnits);
-  for (std::int64_t i = 0; i < ended; ++i) end_unit();
-  index_ = std::max(index_, index);
+  for (auto ended = clock_.advance(routed_us, kUnitUs); ended > 0; --ended) end_unit();
   if (share < kLeastShare) return;
   const double stands_for = 1 / share;
   unit_.value += value * stands_for;
@@ -61,7 +57,7 @@ nlohmann::json Wander::to_json() const {
   const auto day = [](const Day& one) { return nlohmann::json{one.sums.to_json(), one.squares}; };
   return {{"today", day(today_)},
           {"before", day(before_)},
-          {"unit", {index_, unit_.value, unit_.size, unit_.noise, unit_squares_}}};
+          {"unit", {clock_.index, unit_.value, unit_.size, unit_.noise, unit_squares_}}};
 }
 
 Wander Wander::from_json(const nlohmann::json& json) {
@@ -72,7 +68,7 @@ Wander Wander::from_json(const nlohmann::json& json) {
   wander.today_ = day(json.at("today"));
   wander.before_ = day(json.at("before"));
   const nlohmann::json& unit = json.at("unit");
-  unit.at(0).get_to(wander.index_);
+  unit.at(0).get_to(wander.clock_.index);
   std::size_t i = 1;
   for (double* const number :
        {&wander.unit_.value, &wander.unit_.size, &wander.unit_.noise, &wander.unit_squares_})

@@ -4,18 +4,18 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "stages/dependence/dyadic_sums.hpp"
+#include "stages/dependence/unit_clock.hpp"
 
 namespace driftgate::stages {
 
 /// How the mean of what one arm's requests show wanders, such as the share of them that fails: by how much
 /// more its sums vary over minutes and hours than those of requests that are independent of each other
-/// (docs/design/statistics.md, "Wandering rates"). Time is divided into units; of a longer gap without
-/// requests, kLongestGapUnits count. Sums are held against the number of requests, so that a cycle of the
-/// traffic is no wander. The record covers the present day of observed time and the day before.
+/// (docs/design/statistics.md, "Wandering rates"). Time is divided into units (UnitClock). Sums are held
+/// against the number of requests, so that a cycle of the traffic is no wander. The record covers the present
+/// day of observed time and the day before.
 class Wander {
  public:
   static constexpr std::int64_t kUnitUs = 4'000'000;
-  static constexpr std::int64_t kLongestGapUnits = 15;
   /// An arm with less than this share of all requests does not stand for all of them.
   static constexpr double kLeastShare = 0.05;
 
@@ -40,7 +40,7 @@ class Wander {
   static Wander from_json(const nlohmann::json& json);
 
  private:
-  /// Σ value² in units of which the sums are kept: with them the variance of one request.
+  /// The sums of a day, and Σ value², from which the variance of one request follows.
   struct Day {
     DyadicSums sums;
     double squares = 0;
@@ -48,7 +48,7 @@ class Wander {
   void end_unit();
 
   Day today_, before_;
-  std::int64_t index_ = 0;  ///< of the unit that has not ended: time of routing over kUnitUs; 0: none
+  UnitClock clock_;
   Portion unit_;
   double unit_squares_ = 0;
 };

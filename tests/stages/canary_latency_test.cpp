@@ -7,13 +7,10 @@ using namespace driftgate::stages;
 using schema::Verdict;
 
 TEST_CASE("a candidate as slow as its incumbent is violated when both are beyond the max") {
-  auto contract = make::canary_contract();
   schema::Limits both;
   both.max_ratio = 1.5;
   both.max = 20;  // the world's latencies are 20 to 30 ms
-  contract.clauses = {make::traffic("ttft",
-                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p50},
-                                    both, schema::Stage::canary)};
+  auto contract = make::latency_contract(schema::Aggregate::p50, both);
   contract.canary->soak_ms = 1'000'000;
   CanaryWorld slow(contract, 1);
   CanaryDecision decision;
@@ -31,12 +28,9 @@ TEST_CASE("a candidate as slow as its incumbent is violated when both are beyond
 }
 
 TEST_CASE("a mean latency is decided on its geometric mean, and not before 500 keys of each arm") {
-  auto contract = make::canary_contract();
   schema::Limits ratio;
   ratio.max_ratio = 1.1;
-  contract.clauses = {make::traffic("ttft",
-                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::mean},
-                                    ratio, schema::Stage::canary)};
+  auto contract = make::latency_contract(schema::Aggregate::mean, ratio);
   contract.clauses[0].require = schema::Requirement::proof;
   contract.canary->soak_ms = 1'000'000;
   CanaryWorld slower(contract, 1);
@@ -59,12 +53,9 @@ TEST_CASE("a mean latency is decided on its geometric mean, and not before 500 k
 }
 
 TEST_CASE("a difference of latencies is held against both arms") {
-  auto contract = make::canary_contract();
   schema::Limits delta;
   delta.max_delta = 5;
-  contract.clauses = {make::traffic("ttft",
-                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p50},
-                                    delta, schema::Stage::canary)};
+  auto contract = make::latency_contract(schema::Aggregate::p50, delta);
   CanaryWorld slower(contract, 1);
   slower.candidate_slower = 1.5;  // 12.5 ms at the median
   CanaryDecision decision;
@@ -77,12 +68,9 @@ TEST_CASE("a difference of latencies is held against both arms") {
 }
 
 TEST_CASE("above half of the traffic a relative latency is not evaluable and says so") {
-  auto contract = make::canary_contract();
   schema::Limits ratio;
   ratio.max_ratio = 1.1;
-  contract.clauses = {make::traffic("ttft",
-                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::mean},
-                                    ratio, schema::Stage::canary)};
+  auto contract = make::latency_contract(schema::Aggregate::mean, ratio);
   contract.canary->steps = {{6'000, false}, {10'000, false}};
   contract.canary->soak_ms = 1'000'000;
   CanaryWorld world(contract, 1);
@@ -98,12 +86,9 @@ TEST_CASE("above half of the traffic a relative latency is not evaluable and say
 TEST_CASE(
     "a user who returns gives one latency in ten minutes, and his latencies count as fewer than those of "
     "others") {
-  auto contract = make::canary_contract();
   schema::Limits most;
   most.max = 1'000;
-  contract.clauses = {make::traffic("ttft",
-                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p95},
-                                    most, schema::Stage::canary)};
+  auto contract = make::latency_contract(schema::Aggregate::p95, most);
   // The 300 answers of so many users in ten hours.
   const auto verdict_of = [&](std::uint64_t users) {
     CanaryWorld world(contract, 1);
@@ -134,12 +119,9 @@ TEST_CASE(
 }
 
 TEST_CASE("a candidate that slows down for minutes is no worse than an incumbent that does") {
-  auto contract = make::canary_contract();
   schema::Limits ratio;
   ratio.max_ratio = 1.1;
-  contract.clauses = {make::traffic("ttft",
-                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p95},
-                                    ratio, schema::Stage::canary)};
+  auto contract = make::latency_contract(schema::Aggregate::p95, ratio);
   contract.canary->soak_ms = 10'000'000;
   // Four hours of an incumbent that is three times as slow in three minutes of each half hour.
   CanarySettings settings;

@@ -91,12 +91,9 @@ TEST_CASE("a limit against the incumbent allows for the longest stall of the inc
 TEST_CASE(
     "without a clause on failures an engine that does not answer loses its traffic, and nobody is "
     "convicted") {
-  auto contract = make::canary_contract();
   schema::Limits ratio;
   ratio.max_ratio = 1.2;
-  contract.clauses = {make::traffic("ttft",
-                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p95},
-                                    ratio, schema::Stage::canary)};
+  auto contract = make::latency_contract(schema::Aggregate::p95, ratio);
   auto state = begun(contract);
   CHECK(decided(state, kBreakerPatienceMs).action == CanaryAction::hold);
   const auto decision = decided(state, 2'000);

@@ -213,12 +213,9 @@ TEST_CASE("a soft violation freezes, and clean windows after a dwell let the ram
 }
 
 TEST_CASE("a candidate slower than its limit is violated on a step and one alike is not") {
-  auto contract = make::canary_contract();
   schema::Limits ratio;
   ratio.max_ratio = 1.2;
-  contract.clauses = {make::traffic("ttft",
-                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p50},
-                                    ratio, schema::Stage::canary)};
+  auto contract = make::latency_contract(schema::Aggregate::p50, ratio);
   contract.canary->soak_ms = 1'000'000;
   CanaryWorld alike(contract, 1);
   CanaryWorld slow(contract, 1);

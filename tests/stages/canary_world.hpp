@@ -20,6 +20,14 @@ inline schema::Contract canary_contract() {
                             schema::Stage::canary)};
   return result;
 }
+
+/// The same with a single clause, on the latency of the first token.
+inline schema::Contract latency_contract(schema::Aggregate aggregate, const schema::Limits& limits) {
+  auto result = canary_contract();
+  result.clauses = {traffic("ttft", schema::MetricSubject{schema::Metric::ttft_ms, aggregate}, limits,
+                            schema::Stage::canary)};
+  return result;
+}
 }  // namespace make
 
 /// An incumbent that served 20 requests a second for so long, of which `rate` failed one by one, and all of

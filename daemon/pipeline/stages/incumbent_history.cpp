@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/pipeline/stages/observations.hpp"
 #include "stages/canary/canary_scopes.hpp"
 
 namespace driftgate::pipeline {
@@ -22,11 +21,11 @@ void IncumbentHistory::add(const route::Window& window, const route::ModelRoute&
   if (mixed) return;
   for (const auto& seen : window.observations) {
     if (seen.candidate || seen.pinned || seen.outcome == route::Outcome::excluded) continue;
-    const stages::CanaryObservation one = observation_of(seen);
     const double share = 1 - static_cast<double>(seen.candidate_bp) / stages::kFullBp;
-    const bool failed = one.outcome == stages::RequestOutcome::failed;
-    failures_.observe(one.key_hash, one.keyless, failed, one.routed_us, share);
-    if (!failed) latencies_.observe(one.latency, one.routed_us, share);
+    const bool failed = seen.outcome == route::Outcome::failed;
+    failures_.observe(seen.key_hash, seen.keyless, failed, seen.routed_us, share);
+    if (!failed)
+      latencies_.observe({seen.ttft_ms, seen.inter_token_ms, seen.total_ms}, seen.routed_us, share);
   }
 }
 
