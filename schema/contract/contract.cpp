@@ -38,6 +38,10 @@ std::string_view to_string(ExactTensor value) {
   return "logits";
 }
 
+std::string_view to_string(Swings value) {
+  return value == Swings::own ? "own" : "shared";
+}
+
 std::string_view to_string(Means value) {
   return value == Means::exact ? "exact" : "approximate";
 }

@@ -111,7 +111,13 @@ struct Clause {
 /// A slice: the value of each dimension that defines it. Empty: the whole corpus or all traffic.
 using SliceWhere = std::map<std::string, std::string>;
 
-/// What the bound chain may assume and captures cannot show (docs/design/measurement.md, "The bound chain").
+/// What makes failure rates and latencies swing for minutes: something in each engine by itself, so that the
+/// candidate may swing as the incumbent was seen to, or something that reaches both of them alike, such as
+/// their users (docs/canary.md, "Swings").
+enum class Swings : std::uint8_t { own, shared };
+
+/// What cannot be seen in captures or traffic and is taken for granted: by the bound chain
+/// (docs/design/measurement.md, "The bound chain") and, `swings`, in a canary.
 struct Assumptions {
   /// The range of rewards.
   struct Reward {
@@ -126,6 +132,7 @@ struct Assumptions {
   std::optional<Reward> reward;
   std::optional<Policy> policy;
   std::uint32_t max_tokens = 0;  ///< the longest possible sequence, in tokens; 0: not stated
+  Swings swings = Swings::own;
 };
 
 /// How the corpus and traffic are divided into slices.
@@ -300,6 +307,7 @@ struct ContractReport {
 [[nodiscard]] std::string_view to_string(Family value);
 [[nodiscard]] std::string_view to_string(ExactTensor value);
 [[nodiscard]] std::string_view to_string(Means value);
+[[nodiscard]] std::string_view to_string(Swings value);
 [[nodiscard]] std::string_view to_string(Severity value);
 [[nodiscard]] std::string_view to_string(SliceRole value);
 [[nodiscard]] std::string_view to_string(Action value);

@@ -121,6 +121,9 @@ void assumption_items(const Contract& contract, Items& items) {
     out.number("policy.is_clip", assumptions.policy->is_clip, Larger::is_other);
   }
   if (assumptions.max_tokens > 0) out.number("max_tokens", assumptions.max_tokens, Larger::is_stricter);
+  // Shared swings leave a candidate no allowance for its own.
+  const bool shared = assumptions.swings == Swings::shared;
+  out.rank("swings", to_string(assumptions.swings), shared ? 1 : 0, Larger::is_stricter);
   Section(items, "measurement.").number("top_k", contract.top_k, Larger::is_other);
 }
 

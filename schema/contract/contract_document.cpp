@@ -113,6 +113,10 @@ void parse_assumptions(Fields& root, Contract& contract) {
   }
   fields.take("max_tokens", contract.assumptions.max_tokens,
               [](const Cursor& c) { return read_count(c, 1, 100'000'000); });
+  if (const auto swings = fields.find("swings")) {
+    static constexpr std::array<std::string_view, 2> kSwings{"own", "shared"};
+    contract.assumptions.swings = static_cast<Swings>(read_choice(*swings, kSwings).value_or(0));
+  }
   fields.finish();
 }
 

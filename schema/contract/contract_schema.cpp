@@ -243,8 +243,13 @@ Json assumptions() {
               {"ppo_clip", {{"type", "number"}, {"exclusiveMinimum", 0}, {"exclusiveMaximum", 1}}},
               {"is_clip", {{"type", "number"}, {"minimum", 0}}}},
              {"advantage_max", "score_norm_max"}, "");
-  return object({{"reward", reward}, {"policy", policy}, {"max_tokens", count(1, 100'000'000)}},
-                Json::array(), "what the bound chain may use");
+  return object({{"reward", reward},
+                 {"policy", policy},
+                 {"max_tokens", count(1, 100'000'000)},
+                 {"swings", one_of({"own", "shared"},
+                                   "in a canary: whether each engine's failure rate and latency swing by "
+                                   "themselves (own, when it is not stated) or all with the same cause")}},
+                Json::array(), "what is taken for granted: by the bound chain, and in a canary");
 }
 
 Json slices() {

@@ -17,20 +17,18 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kWidth = 110;
 
+// clang-format off
 /// The usual order of the members of a contract, whatever mapping they are in.
 constexpr auto kOrder = std::to_array<std::string_view>(
-    {"apiVersion",   "kind",           "metadata",     "kernels",       "assumptions",   "measurement",
-     "slices",       "numerical",      "statistical",  "runtime",       "observability", "stages",
-     "guard",        "confidence",     "escalation",   "name",          "description",   "owners",
-     "id",           "train",          "inf",          "fallback",      "ref",           "reward",
-     "policy",       "max_tokens",     "dimensions",   "min_sequences", "critical",      "discover",
-     "metric",       "bound",          "signal",       "outcome",       "exact",         "aggregate",
-     "horizon",      "over",           "clip",         "min",           "max",           "max_ratio",
-     "max_delta",    "shadow-runtime", "canary",       "steps",         "share",         "approval",
-     "soak",         "bake",           "mirror_share", "min_duration",  "max_duration",  "rules",
-     "match",        "stage",          "severity",     "slice",         "action",        "defaults",
-     "hard",         "soft",           "recovery",     "alpha",         "alpha_harm",    "alpha_advance",
-     "freeze_after", "revert_after"});
+    {"apiVersion", "kind", "metadata", "kernels", "assumptions", "measurement", "slices", "numerical",
+     "statistical", "runtime", "observability", "stages", "guard", "confidence", "escalation", "name",
+     "description", "owners", "id", "train", "inf", "fallback", "ref", "reward", "policy", "max_tokens",
+     "swings", "dimensions", "min_sequences", "critical", "discover", "metric", "bound", "signal",
+     "outcome", "exact", "aggregate", "horizon", "over", "clip", "min", "max", "max_ratio", "max_delta",
+     "shadow-runtime", "canary", "steps", "share", "approval", "soak", "bake", "mirror_share",
+     "min_duration", "max_duration", "rules", "match", "stage", "severity", "slice", "action", "defaults",
+     "hard", "soft", "recovery", "alpha", "alpha_harm", "alpha_advance", "freeze_after", "revert_after"});
+// clang-format on
 
 using Member = std::pair<std::string, const Json*>;
 

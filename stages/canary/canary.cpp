@@ -35,11 +35,14 @@ CanaryState::~CanaryState() = default;
 schema::Result<CanaryState> CanaryState::create(const schema::Contract& contract,
                                                 const CanarySettings& settings) {
   const schema::CanaryPlan plan = contract.canary.value_or(schema::CanaryPlan{});
-  return make(contract, settings, 1'000 * block_ms(plan, settings.incumbent));
+  const std::int64_t block_us = 1'000 * block_ms(plan, settings.incumbent);
+  const bool own = contract.assumptions.swings == schema::Swings::own;
+  return make(contract, settings, block_us, own ? settings.incumbent.scores().inflation(block_us) : 0);
 }
 
 schema::Result<CanaryState> CanaryState::make(const schema::Contract& contract,
-                                              const CanarySettings& settings, std::int64_t block_us) {
+                                              const CanarySettings& settings, std::int64_t block_us,
+                                              double score_inflation) {
   if (!contract.canary || contract.canary->steps.empty()) {
     return schema::fail(schema::ErrorCode::invalid_argument,
                         "contract " + contract.name + " has no canary steps: add stages.canary.steps");
@@ -54,13 +57,12 @@ schema::Result<CanaryState> CanaryState::make(const schema::Contract& contract,
   std::ranges::sort(impl->prompt_bounds);
   impl->strata = prompt_strata(contract);
   impl->levels = canary_levels(contract, scopes, settings.attempt, block_us);
+  impl->levels.score_inflation = score_inflation;
   impl->incumbent = settings.incumbent;
   impl->incumbent_latency = settings.incumbent_latency;
-  const Wander& wander = settings.incumbent.wander();
-  impl->wanders = wander.excess().deviations > kWandersBefore;
+  impl->swings = contract.assumptions.swings;
   impl->dependent = settings.incumbent.dependent();
-  impl->ratio_plan.labels = !impl->dependent && !impl->wanders;
-  impl->score_inflation = settings.incumbent.scores().inflation(block_us);
+  impl->ratio_plan.labels = !impl->dependent;
   impl->scopes = std::move(scopes);
   for (const CanaryScope& scope : impl->scopes.planned)
     impl->add_stream(scope.clause, scope.where, scope.role, scope.defers_to_slices);
@@ -227,11 +229,13 @@ void CanaryState::Impl::observe_rates(const CanaryObservation& observation, cons
   }
   failed_keys_candidate += static_cast<std::uint64_t>(assigned && failed);
   const bool begins_hour = observation.candidate && begins_period(observation, kKeyPeriodUs, key.hour);
+  const bool swings_count = failure && swings == schema::Swings::own;
+  const double excess = swings_count ? incumbent.wander().excess(kSwingsShown).excess : 0;
   for (RateStream& stream : rates) {
     if (!matches(slice, stream.watched.where)) continue;
     if (counted) stream.observe_first(observation.candidate, failed, share);
     if (assigned) stream.observe_key(failed);
-    if (failure) stream.observe_failure(observation.candidate, share);
+    if (failure) stream.observe_failure(observation.candidate, share, excess);
     if (begins_hour) stream.observe_period(observation.key_hash, observation.keyless, failed);
     if (at_risk) stream.observe_at_risk(observation.candidate, failed, share, observation.routed_us);
   }

@@ -37,9 +37,9 @@ struct CanarySettings {
 /// less, slow changes of its failure rate are not seen, and more canaries of a good candidate are rolled back
 /// among them (docs/statistics.md).
 inline constexpr double kLeastHistoryS = 1'200, kWantedHistoryS = 14'400;
-/// Single failures do not count where the incumbent's failures vary over longer windows by so many standard
-/// deviations more than independent ones: in its history, and in the canary, where it is looked at often.
-inline constexpr double kWandersBefore = 3, kWandersLater = 3.5;
+/// Single failures count for less where the incumbent's failures vary over longer windows by so many standard
+/// deviations more than independent ones.
+inline constexpr double kSwingsShown = 2;
 
 /// The length of a block of time in ms: the contract's `burst`, else three times the longest stall of the
 /// incumbent, at least schema::kLeastBlockMs (docs/design/statistics.md, "Blocks of time").
@@ -188,7 +188,7 @@ class CanaryState {
  private:
   struct Impl;
   static schema::Result<CanaryState> make(const schema::Contract& contract, const CanarySettings& settings,
-                                          std::int64_t block_us);
+                                          std::int64_t block_us, double score_inflation);
   explicit CanaryState(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

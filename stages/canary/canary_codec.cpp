@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kStateVersion = 5;
+constexpr int kStateVersion = 6;
 /// Version 2 has no blocks of time and no history of failures, version 3 no periods of keys: they begin where
 /// it is read. Version 4 has no signs of blocks, and a canary ends with the parts that it began with; nor
 /// does it say how latencies wander, which is seen from there on.
@@ -184,7 +184,8 @@ void RateStream::restore(const json& value) {
   while (blocks_.size() < label_.size()) blocks_.emplace_back(limits.max_ratio.value_or(1));
   if (value.contains("signs")) {
     signs_.clear();
-    for (const json& process : value.at("signs")) signs_.push_back(SignProcess::from_json(process));
+    for (const json& process : value.at("signs"))
+      signs_.push_back(SignProcess::from_json(process, levels_.score_inflation));
   }
   for (const json& process : value.at("difference")) {
     difference_.push_back(
@@ -248,8 +249,7 @@ std::string CanaryState::serialise() const {
                    {"incumbent_latency", s.incumbent_latency.to_json()},
                    {"candidate", s.candidate.to_json()},
                    {"dependent", s.dependent},
-                   {"wanders", s.wanders},
-                   {"ratio_plan", {s.ratio_plan.labels, s.ratio_plan.signs, s.score_inflation}},
+                   {"ratio_plan", {s.ratio_plan.labels, s.ratio_plan.signs, s.levels.score_inflation}},
                    {"started", s.started},
                    {"rates", streams_to_json(s.rates)},
                    {"latencies", streams_to_json(s.latencies)},
@@ -285,12 +285,12 @@ void CanaryState::Impl::restore_histories(const json& value, int version) {
   candidate = FailureHistory::from_json(value.at("candidate"));
   value.at("dependent").get_to(dependent);
   if (version < kFirstVersionWithSigns) return;
-  value.at("wanders").get_to(wanders);
+  // Version 5 had a second reason for which single failures no longer count.
+  if (version == kFirstVersionWithSigns) dependent = dependent || value.at("wanders").get<bool>();
   incumbent_latency = LatencyHistory::from_json(value.at("incumbent_latency"));
   const json& plan = value.at("ratio_plan");
   plan.at(0).get_to(ratio_plan.labels);
   plan.at(1).get_to(ratio_plan.signs);
-  plan.at(2).get_to(score_inflation);
 }
 
 schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& contract,
@@ -319,7 +319,10 @@ schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& con
     const bool has_blocks = version >= kFirstVersionWithBlocks;
     const std::int64_t block_us = has_blocks ? value.at("block_us").get<std::int64_t>() : 0;
     if (has_blocks && block_us <= 0) return std::unexpected(damaged("a block of time has no length"));
-    auto state = has_blocks ? make(contract, settings, block_us) : create(contract, settings);
+    const double score_inflation =
+        version >= kFirstVersionWithSigns ? value.at("ratio_plan").at(2).get<double>() : 0;
+    auto state =
+        has_blocks ? make(contract, settings, block_us, score_inflation) : create(contract, settings);
     if (!state) return state;
     Impl& s = *state->impl_;
     s.restore_histories(value, version);

@@ -78,13 +78,11 @@ struct CanaryState::Impl {
   SplitGuard split;
   FailureHistory incumbent, candidate;  ///< of this canary; that of the incumbent includes the time before it
   LatencyHistory incumbent_latency;     ///< of this canary and the time before it
-  // Single failures no longer count once one of these holds.
-  bool dependent = false;  ///< failures of an arm cluster in time
-  bool wanders = false;    ///< the incumbent's failure rate wanders
+  schema::Swings swings = schema::Swings::own;
+  bool dependent = false;  ///< failures of an arm cluster in time: single ones no longer count
   RatioPlan ratio_plan;
-  double score_inflation = 0;  ///< of the incumbent before this canary (CountScores::inflation)
-  std::int64_t origin_us = 0;  ///< of the first request that was counted; 0: none
-  std::unordered_map<std::uint64_t, Key> keys;                 ///< by the hash of the key
+  std::int64_t origin_us = 0;                   ///< of the first request that was counted; 0: none
+  std::unordered_map<std::uint64_t, Key> keys;  ///< by the hash of the key
   std::vector<std::pair<std::string, std::uint64_t>> windows;  ///< newest window of each router, newest last
   std::vector<std::string> noticed;  ///< notices that were given for violations which have not ended
   std::uint64_t exposed_requests = 0, exposed_keys = 0, keys_in_step = 0, uncounted_keys = 0;

@@ -72,21 +72,18 @@ std::set<std::string> dimensions_of(const schema::SliceWhere& where) {
 
 RatioContext CanaryState::Impl::ratio_context() {
   const Wander& wander = incumbent.wander();
-  const Wander::Excess excess = wander.excess();
-  wanders = wanders || excess.deviations > kWandersLater;
   // A history that an earlier version kept does not say whether the rate wanders.
   const double covered_s =
       ratio_plan.signs ? std::min(incumbent.covered_s(), wander.covered_s()) : incumbent.covered_s();
   return {.plan = ratio_plan,
-          .labels_count = ratio_plan.labels && !dependent && !wanders && covered_s >= kLeastHistoryS,
+          .labels_count = ratio_plan.labels && !dependent && covered_s >= kLeastHistoryS,
           .dependent = dependent,
-          .wanders = wanders,
+          .swings = swings,
           .history_s = covered_s,
           .longest_stall_s = incumbent.longest_stall_s(),
           .dispersion_incumbent = incumbent.dispersion(),
           .dispersion_candidate = candidate.dispersion(),
-          .wander = excess,
-          .score_inflation = score_inflation};
+          .wander = swings == schema::Swings::own ? wander.excess() : Wander::Excess{}};
 }
 
 std::vector<CanaryState::Impl::Judged> CanaryState::Impl::collect(const CanaryContext& context,
@@ -100,7 +97,8 @@ std::vector<CanaryState::Impl::Judged> CanaryState::Impl::collect(const CanaryCo
       judged.push_back({std::move(verdict), &stream.watched, &stream, false, false});
   }
   for (LatencyStream& stream : latencies) {
-    stream.allow_for(incumbent_latency.excess(stream.metric(), stream.quantile()));
+    if (swings == schema::Swings::own)
+      stream.allow_for(incumbent_latency.excess(stream.metric(), stream.quantile()));
     judged.push_back({stream.verdict(settings.seed), &stream.watched, nullptr, false, false});
   }
   if (context.engine_down) judge_outage(*context.engine_down, judged);

@@ -80,7 +80,7 @@ void RateStream::open(std::uint32_t started) {
   while (limits.max && rate_.size() < count) rate_.emplace_back(*limits.max);
   while (limits.max_ratio && label_.size() < count) label_.emplace_back(*limits.max_ratio);
   while (limits.max_ratio && blocks_.size() < count) blocks_.emplace_back(*limits.max_ratio);
-  while (limits.max_ratio == 1.0 && signs_.size() < count) signs_.emplace_back();
+  while (limits.max_ratio == 1.0 && signs_.size() < count) signs_.emplace_back(levels_.score_inflation);
   while (limits.max_delta && difference_.size() < count)
     difference_.emplace_back(*limits.max_delta, levels_.alpha_harm);
 }
@@ -114,17 +114,19 @@ void RateStream::observe_first(bool candidate, bool failed, double share) {
   for (RateDifferenceProcess& process : difference_) process.update(candidate, failed, share);
 }
 
-void RateStream::observe_failure(bool candidate, double share) {
+void RateStream::observe_failure(bool candidate, double share, double excess) {
   bool evaluable = label_.empty();
-  for (LabelProcess& process : label_) evaluable = process.update(candidate, share) || evaluable;
+  const double weighted = share * watched.clause.limits.max_ratio.value_or(1);
+  const double expected = weighted > 0 ? weighted / (weighted + 1 - share) : 0;
+  const double weight = 1 / (1 + excess_of_difference(excess, expected));
+  for (LabelProcess& process : label_) evaluable = process.update(candidate, share, weight) || evaluable;
   if (!evaluable) {
     ++counts_.skipped;
     return;
   }
   ++counts_.failures;
   counts_.candidate_failures += static_cast<std::uint64_t>(candidate);
-  const double weighted = share * watched.clause.limits.max_ratio.value_or(1);
-  if (weighted > 0) counts_.expected_candidate += weighted / (weighted + 1 - share);
+  counts_.expected_candidate += expected;
 }
 
 void RateStream::observe_at_risk(bool candidate, bool failed, double share, std::int64_t routed_us) {
@@ -158,11 +160,11 @@ double RateStream::e_harm() const {
 double RateStream::e_label() const {
   return from_first_start(label_, starts_);
 }
-double RateStream::e_blocks(double inflation) const {
-  return from_first_start(blocks_, starts_, inflation);
+double RateStream::e_blocks(double excess) const {
+  return from_first_start(blocks_, starts_, excess);
 }
-double RateStream::e_signs(double inflation) const {
-  return from_first_start(signs_, starts_, inflation);
+double RateStream::e_signs() const {
+  return from_first_start(signs_, starts_);
 }
 double RateStream::e_delta_proof() const {
   return over_starts(difference_, starts_, [](const RateDifferenceProcess& p) { return p.e_proof(); });
@@ -185,7 +187,7 @@ std::uint32_t RateStream::tests() const {
 
 bool RateStream::clean() const {
   return e_harm() <= kClearEValue && e_label() <= kClearEValue && e_blocks(0) <= kClearEValue &&
-         e_signs(0) <= kClearEValue && e_delta_harm() <= kClearEValue;
+         e_signs() <= kClearEValue && e_delta_harm() <= kClearEValue;
 }
 
 void RateStream::verdicts(std::uint64_t seed, const RatioContext& ratios,

@@ -39,6 +39,7 @@ struct CanaryLevels {
   std::uint32_t whole_parts = 0, slice_tests = 0;
   std::uint64_t planned_keys = 0;  ///< keys of a step, at which the limits of means are tightest
   std::int64_t block_us = 0;       ///< length of a block of time in µs
+  double score_inflation = 0;      ///< of the incumbent before the canary, as SignProcess takes it
 
   /// The share of α_harm that belongs to all tests on slices together (`slices`), or to all tests on all
   /// traffic.
@@ -100,7 +101,7 @@ struct RateCounts {
 /// How the weight of a test of `max_ratio` is divided among its three parts. It is fixed before the first
 /// request reaches the candidate, so that the sum is an e-value.
 struct RatioPlan {
-  /// The incumbent's failures had shown neither clusters nor a rate that wanders when the canary began.
+  /// The incumbent's failures had not shown clusters when the canary began.
   bool labels = true;
   bool signs = true;  ///< false in canaries that an earlier version of this program began
 };
@@ -115,15 +116,15 @@ struct RatioParts {
 struct RatioContext {
   RatioPlan plan;
   /// Whether single failures count as evidence of harm: the plan has a part for them, failures cluster in
-  /// time in neither arm, the incumbent's rate does not wander, and it was observed for kLeastHistoryS. Once
-  /// one of these was seen not to hold it stays false.
+  /// time in neither arm, and the incumbent was observed for kLeastHistoryS. Once failures were seen to
+  /// cluster it stays false.
   bool labels_count = false;
-  bool dependent = false;                     ///< failures of an arm cluster in time
-  bool wanders = false;                       ///< the incumbent's failure rate wanders
+  bool dependent = false;  ///< failures of an arm cluster in time
+  schema::Swings swings = schema::Swings::own;
   double history_s = 0, longest_stall_s = 0;  ///< time of observation and longest stall of the incumbent
   double dispersion_incumbent = 1, dispersion_candidate = 1;  ///< e-values of clustering
-  Wander::Excess wander = {};  ///< of the incumbent, before the canary and in it
-  double score_inflation = 0;  ///< of the incumbent before the canary (CountScores::inflation)
+  /// Of the incumbent, before the canary and in it; none where both arms are taken to swing alike.
+  Wander::Excess wander = {};
 };
 
 /// The tests of error_rate on one slice (docs/design/statistics.md, "Absolute failure rate", "Single
@@ -149,7 +150,8 @@ class RateStream {
   void open(std::uint32_t started);
   void observe_key(bool failed);  ///< the first request of a key that the candidate serves
   void observe_first(bool candidate, bool failed, double share);  ///< the first request of a key
-  void observe_failure(bool candidate, double share);             ///< the first failure of a key
+  /// The first failure of a key. `excess` is what was known before it of the incumbent's swings.
+  void observe_failure(bool candidate, double share, double excess = 0);
   /// A request of a key that had not failed before. `share` is the candidate's configured share in [0, 1]
   /// when the request was routed, here and above.
   void observe_at_risk(bool candidate, bool failed, double share, std::int64_t routed_us);
@@ -162,10 +164,9 @@ class RateStream {
   [[nodiscard]] double e_proof() const;  ///< against "rate ≥ max"
   [[nodiscard]] double e_harm() const;   ///< against "rate ≤ max"
   [[nodiscard]] double e_label() const;  ///< against "ratio ≤ max_ratio", from single failures
-  /// Against "ratio ≤ max_ratio", from blocks of time and from their signs; `inflation` as in BlockProcess
-  /// and SignProcess.
-  [[nodiscard]] double e_blocks(double inflation) const;
-  [[nodiscard]] double e_signs(double inflation) const;
+  /// Against "ratio ≤ max_ratio", from blocks of time, `excess` as in BlockProcess, and from their signs.
+  [[nodiscard]] double e_blocks(double excess) const;
+  [[nodiscard]] double e_signs() const;
   [[nodiscard]] double e_delta_proof() const;    ///< against "difference ≥ max_delta"
   [[nodiscard]] double e_delta_harm() const;     ///< against "difference ≤ max_delta"
   [[nodiscard]] std::uint64_t evidence() const;  ///< the number of observations; it grows when there is news

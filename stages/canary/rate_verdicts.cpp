@@ -12,6 +12,8 @@ using schema::Verdict;
 
 namespace {
 
+constexpr double kSwingsTold = 1;  ///< an excess of which the verdict speaks
+
 std::string how_ratios_are_decided(const RatioContext& ratios) {
   if (ratios.labels_count) return " Failures are not clustered in time, so each one is counted as evidence.";
   if (ratios.dependent) {
@@ -20,21 +22,27 @@ std::string how_ratios_are_decided(const RatioContext& ratios) {
         "compared and single failures are not counted.",
         figure(ratios.longest_stall_s));
   }
-  if (ratios.wanders) {
-    return fmt::format(
-        " The incumbent's failure rate wanders (over {} s its failures vary {} times as much as independent "
-        "ones would), so blocks of time are compared and single failures are not counted.",
-        count_text(static_cast<std::uint64_t>(ratios.wander.window_s)), figure(1 + ratios.wander.excess));
-  }
   return fmt::format(
       " Blocks of time are compared; single failures are counted only once the incumbent has been observed "
       "for {} s ({} s so far).",
       figure(kLeastHistoryS), figure(ratios.history_s));
 }
 
+/// What is said of an incumbent whose failure rate swings so much that it hides harm, or "".
+std::string swings_told(const RatioContext& ratios) {
+  if (ratios.swings == schema::Swings::shared)
+    return " The contract takes swings of the failure rate to reach both kernels alike (assumptions.swings).";
+  if (ratios.wander.excess < kSwingsTold) return {};
+  return fmt::format(
+      " The incumbent's failure rate swings: over {} s its failures vary {} times as much as independent "
+      "ones would. The candidate is allowed as much by itself, which hides part of its harm. If what makes "
+      "the rate swing reaches both kernels alike, state assumptions: {{swings: shared}}.",
+      count_text(static_cast<std::uint64_t>(ratios.wander.window_s)), figure(1 + ratios.wander.excess));
+}
+
 /// What is said of a history in which slow changes cannot show, or "".
 std::string short_history(const RatioContext& ratios) {
-  if (ratios.history_s >= kWantedHistoryS) return {};
+  if (ratios.swings == schema::Swings::shared || ratios.history_s >= kWantedHistoryS) return {};
   return fmt::format(
       " The incumbent has been observed for {} h; in less than {} h slow changes of its failure rate do not "
       "show.",
@@ -112,11 +120,11 @@ void RateStream::add_e_value(const RatioContext& ratios, ClauseVerdict& verdict)
   verdict.details["label_part"] = parts.label;
   verdict.details["blocks_part"] = parts.blocks;
   if (parts.signs > 0) {
-    const double from_signs = e_signs(ratios.score_inflation);
+    const double from_signs = e_signs();
     *verdict.e_value += parts.signs * from_signs;
     verdict.details["e_signs"] = from_signs;
     verdict.details["signs_part"] = parts.signs;
-    verdict.details["signs_inflation"] = ratios.score_inflation;
+    verdict.details["signs_inflation"] = levels_.score_inflation;
     if (!signs_.empty()) {
       verdict.details["blocks_up"] = signs_.front().up();
       verdict.details["blocks_down"] = signs_.front().down();
@@ -167,7 +175,8 @@ ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed, const RatioContext& 
     verdict.no_harm_only = true;
     verdict.message = start + ": no harm against the incumbent is shown.";
   }
-  verdict.message += how_ratios_are_decided(ratios) + short_history(ratios) + too_few_blocks(here);
+  verdict.message +=
+      how_ratios_are_decided(ratios) + swings_told(ratios) + short_history(ratios) + too_few_blocks(here);
   if (counts_.skipped > 0) {
     verdict.message += fmt::format(
         " {} failures came while the incumbent had under 5% of traffic and are not evaluable "

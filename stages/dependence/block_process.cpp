@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "stages/dependence/wander.hpp"
 #include "stages/statistics/distributions.hpp"
 
 namespace driftgate::stages {
@@ -25,14 +26,15 @@ void BlockProcess::add(const BlockCounts& block) {
   mean_ += before / static_cast<double>(blocks_);
   squares_ += before * (x - mean_);
   independent_ += (f_c + f_i) * q * (1 - q);
+  swings_ += (f_c + f_i) * q * (1 - q) * excess_of_difference(1, q);
   candidate_ += n_i * f_c / (n_c + n_i);
   incumbent_ += n_c * f_i / (n_c + n_i);
 }
 
-double BlockProcess::e_value(double inflation) const {
+double BlockProcess::e_value(double excess) const {
   if (blocks_ < kLeastBlocks) return 1;
   const auto t = static_cast<double>(blocks_);
-  const double variance = std::max(squares_ / (t - 1), independent_ / t * (1 + inflation));
+  const double variance = std::max(squares_ / (t - 1), (independent_ + excess * swings_) / t);
   const double z = variance > 0 ? t * mean_ / std::sqrt(variance) : 0;
   const double spread = t * kRho2 + 1;
   const double exponent = std::min(kRho2 * z * z / (2 * spread), kLargestExponent);
@@ -45,7 +47,7 @@ std::optional<double> BlockProcess::ratio() const {
 }
 
 nlohmann::json BlockProcess::to_json() const {
-  return {blocks_, mean_, squares_, independent_, candidate_, incumbent_};
+  return {blocks_, mean_, squares_, independent_, candidate_, incumbent_, swings_};
 }
 
 BlockProcess BlockProcess::from_json(const nlohmann::json& json, double max_ratio) {
@@ -54,6 +56,8 @@ BlockProcess BlockProcess::from_json(const nlohmann::json& json, double max_rati
   double* const fields[] = {&process.mean_, &process.squares_, &process.independent_, &process.candidate_,
                             &process.incumbent_};
   for (std::size_t i = 0; i < std::size(fields); ++i) json.at(i + 1).get_to(*fields[i]);
+  // Earlier versions did not keep it; it is never more than this.
+  process.swings_ = json.size() > 6 ? json.at(6).get<double>() : process.independent_ / 2;
   return process;
 }
 

@@ -30,10 +30,10 @@ struct BlockCounts {
 ///   2/√(tρ² + 1)·exp(ρ²Z²/(2(tρ² + 1)))·Φ(ρZ/√(tρ² + 1)),  Z = ΣX/σ̂.
 ///
 /// σ̂² is the sample variance of X, but at least the variance under independent failures, Σ f·q·(1 − q)/t
-/// with q = r·n_c/(r·n_c + n_i), times 1 + `inflation`: a few rare failures of the larger arm would make the
-/// sample variance too small, and so would blocks that depend on each other because failure rates wander
-/// (Wander). The test is asymptotic and therefore gives no evidence before `kLeastBlocks` blocks. It
-/// shows harm only.
+/// with q = r·n_c/(r·n_c + n_i), each block times 1 + excess_of_difference(`excess`, q): a few rare failures
+/// of the larger arm would make the sample variance too small, and so would blocks that depend on each other
+/// because failure rates wander (Wander). The test is asymptotic and therefore gives no evidence before
+/// `kLeastBlocks` blocks. It shows harm only.
 class BlockProcess {
  public:
   static constexpr std::uint64_t kLeastBlocks = schema::kLeastBlocks;
@@ -45,7 +45,7 @@ class BlockProcess {
   /// Adds a block that has ended. A block without requests of both arms compares nothing and is not counted.
   void add(const BlockCounts& block);
 
-  [[nodiscard]] double e_value(double inflation) const;  ///< 1 before kLeastBlocks
+  [[nodiscard]] double e_value(double excess) const;  ///< 1 before kLeastBlocks
   [[nodiscard]] std::uint64_t blocks() const { return blocks_; }
   /// The Mantel–Haenszel estimate of the candidate's failure rate over the incumbent's; std::nullopt before
   /// the incumbent has failed.
@@ -60,6 +60,7 @@ class BlockProcess {
   std::uint64_t blocks_ = 0;
   double mean_ = 0, squares_ = 0;         ///< of X, by Welford's recurrence
   double independent_ = 0;                ///< Σ f·q·(1−q)
+  double swings_ = 0;                     ///< Σ f·q·(1−q)·excess_of_difference(1, q)
   double candidate_ = 0, incumbent_ = 0;  ///< Σ n_i·f_c/n and Σ n_c·f_i/n
 };
 

@@ -21,8 +21,10 @@ namespace driftgate::stages {
 /// and not of means: an incumbent that fails rarely and much, against a candidate that fails steadily at the
 /// same mean rate, is beaten in most blocks, and that is called harm.
 ///
-/// Blocks that depend on each other carry less: up and down are divided by 1 + the larger of `inflation` and
-/// of what the signs themselves show, where that is more than chance.
+/// Blocks that depend on each other count for less. Where the scores of the incumbent's failures before the
+/// canary depend on each other by `inflation` (CountScores), a block in which the smaller arm has the part m
+/// of all requests counts 1/(1 + m·inflation). Where the signs themselves show more than that, and more than
+/// chance, all count as much less.
 class SignProcess {
  public:
   /// So many blocks, or a few bad minutes of one arm are most of what was seen: their signs are all alike,
@@ -31,22 +33,26 @@ class SignProcess {
   /// The signs' own dependence counts above this many standard deviations.
   static constexpr double kAllowance = 2;
 
+  explicit SignProcess(double inflation) : inflation_(inflation) {}
+
   /// Adds a block that has ended. A block without requests of both arms compares nothing and is not counted.
   void add(const BlockCounts& block);
 
   /// 1 before kLeastBlocks blocks.
-  [[nodiscard]] double e_value(double inflation) const;
+  [[nodiscard]] double e_value() const;
   [[nodiscard]] double up() const { return up_; }
   [[nodiscard]] double down() const { return down_; }
   [[nodiscard]] double own_inflation() const { return signs_.inflation(kAllowance); }
 
   [[nodiscard]] nlohmann::json to_json() const;
   /// Throws nlohmann::json::exception for a malformed value; the caller catches it.
-  static SignProcess from_json(const nlohmann::json& json);
+  static SignProcess from_json(const nlohmann::json& json, double inflation);
 
  private:
+  double inflation_;
   double up_ = 0, down_ = 0;
-  DyadicSums signs_;  ///< up − down of each block
+  double counted_up_ = 0, counted_down_ = 0;  ///< the same, each block as it counts
+  DyadicSums signs_;                          ///< up − down of each block
 };
 
 }  // namespace driftgate::stages

@@ -53,4 +53,11 @@ class Wander {
   double unit_squares_ = 0;
 };
 
+/// By which part the variance of the difference of two arms exceeds that of independent requests, where each
+/// arm swings by itself and as much as the other: a share `q` of all requests is the candidate's, and
+/// `excess` is that of all requests together, as the incumbent shows it.
+[[nodiscard]] constexpr double excess_of_difference(double excess, double q) {
+  return 2 * q * (1 - q) * excess;
+}
+
 }  // namespace driftgate::stages

@@ -153,7 +153,7 @@ Simulation simulation_of_rate(const schema::Limits& limits) {
             regressions_from(*limits.max_ratio, 1 / kAssumedFailureRate, kRateStep),
             RegressionUnit::times,
             "failure rate",
-            {assumed_failure_rate(), "failures that do not cluster in time"}};
+            {assumed_failure_rate(), "failures that neither cluster in time nor swing"}};
   }
   if (limits.max_delta) {
     return {run_delta,

@@ -13,12 +13,12 @@ double log_label(bool candidate, double share, double ratio) {
 
 }  // namespace
 
-bool LabelProcess::update(bool candidate, double share) {
+bool LabelProcess::update(bool candidate, double share, double weight) {
   if (share <= 0 || 1 - share < kLeastOtherShare) return false;
   const double null = log_label(candidate, share, max_ratio_);
   for (std::size_t k = 0; k < kAlternatives; ++k) {
     const double power = static_cast<double>(k + 1) / static_cast<double>(kAlternatives);
-    log_wealth_[k] += log_label(candidate, share, max_ratio_ * std::pow(16.0, power)) - null;
+    log_wealth_[k] += weight * (log_label(candidate, share, max_ratio_ * std::pow(16.0, power)) - null);
   }
   ++failures_;
   candidate_failures_ += static_cast<std::uint64_t>(candidate);

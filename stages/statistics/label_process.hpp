@@ -23,8 +23,10 @@ class LabelProcess {
 
   explicit LabelProcess(double max_ratio) : max_ratio_(max_ratio) {}
 
-  /// Adds a failure. True if it was evaluable: 0 < share ≤ 1 − kLeastOtherShare.
-  bool update(bool candidate, double share);
+  /// Adds a failure. True if it was evaluable: 0 < share ≤ 1 − kLeastOtherShare. Its likelihood ratios
+  /// count to the power `weight`, in (0, 1], which must not depend on y: less than 1 where failures are not
+  /// independent given their arm, since the rate of an arm swings by itself.
+  bool update(bool candidate, double share, double weight = 1);
 
   [[nodiscard]] double e_value() const;
   [[nodiscard]] std::uint64_t failures() const { return failures_; }

@@ -75,6 +75,14 @@ TEST_CASE(
   CHECK(changes[0].where == "statistical.slice-top1 min_sequences");
 }
 
+TEST_CASE("swings that are shared leave a candidate no allowance") {
+  const auto change = only_change("\nassumptions:\n", "\nassumptions:\n  swings: shared\n");
+  CHECK(change.kind == ChangeKind::stricter);
+  CHECK(change.where == "assumptions.swings");
+  CHECK(change.before == "own");
+  CHECK(change.after == "shared");
+}
+
 TEST_CASE("an approval that is asked for no more is named") {
   const auto change = only_change("{share: 0.25, approval: true}", "{share: 0.25}");
   CHECK(change.kind == ChangeKind::removed);

@@ -86,6 +86,7 @@ TEST_CASE("the JSON Schema and the parser accept differences, bands, calibration
        "{probes: {every: 2s, prompts: 0, budget_tokens: 100, action: rollback}, identity: {every: 2m, "
        "action: "
        "notify}}"},
+      {"  max_tokens: 512", "  max_tokens: 512\n  swings: shared"},
       {"stage: canary", "stage: guard"}};
   for (const auto& [from, to] : cases) {
     CAPTURE(to);
@@ -103,6 +104,7 @@ TEST_CASE("the JSON Schema refuses what the parser refuses") {
   const std::vector<std::pair<std::string_view, std::string_view>> cases = {
       {"max: 0.75}", "maxx: 0.75}"},
       {"metric: tv,", "metric: tvv,"},
+      {"  max_tokens: 512", "  max_tokens: 512\n  swings: sometimes"},
       {"metric: tv,", "metric: ece_drift,"},
       {"aggregate: sum", "aggregate: mean"},
       {"aggregate: sum, ", ""},

@@ -124,8 +124,9 @@ void processes(Random& random) {
     for (int j = 0; j < 200; ++j) {
       const double share = std::vector{0.01, 0.05, 0.25, 0.5}[random.below(4)];
       const bool candidate = random.uniform() < 1.5 * share;
-      labels.update(candidate, share);
-      failures.push_back({candidate, share});
+      const double weight = 1 / (1 + 3 * random.uniform());
+      labels.update(candidate, share, weight);
+      failures.push_back({candidate, share, weight});
     }
     print("label", {{"ratio", ratio}, {"failures", failures}}, {{"e", labels.e_value()}});
 
@@ -168,7 +169,7 @@ void blocks(Random& random) {
     const double regression = 0.5 + 3 * random.uniform();
     const double inflation = 3 * random.uniform();
     stages::BlockProcess process(ratio);
-    stages::SignProcess signs;
+    stages::SignProcess signs(inflation);
     json all = json::array();
     for (std::uint64_t block = 0, count = 25 + random.below(120); block < count; ++block) {
       stages::BlockCounts counts{random.below(60), random.below(200)};
@@ -178,13 +179,11 @@ void blocks(Random& random) {
       signs.add(counts);
       all.push_back({counts.candidate, counts.incumbent, counts.failed_candidate, counts.failed_incumbent});
     }
-    print("blocks", {{"blocks", all}, {"ratio", ratio}, {"inflation", inflation}},
+    print("blocks", {{"blocks", all}, {"ratio", ratio}, {"excess", inflation}},
           {{"e", process.e_value(inflation)}, {"seen", process.ratio().value_or(NAN)}});
-    print("signs", {{"blocks", all}, {"inflation", inflation}},
-          {{"e", signs.e_value(inflation)},
-           {"up", signs.up()},
-           {"down", signs.down()},
-           {"own", signs.own_inflation()}});
+    print(
+        "signs", {{"blocks", all}, {"inflation", inflation}},
+        {{"e", signs.e_value()}, {"up", signs.up()}, {"down", signs.down()}, {"own", signs.own_inflation()}});
   }
 }
 

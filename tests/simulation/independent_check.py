@@ -171,13 +171,13 @@ def paired(case):
 
 
 def label(case):
-    """E = mean over r_k = r_0·16^(k/16) of the likelihood ratios of the labels."""
+    """E = mean over r_k = r_0·16^(k/16) of the likelihood ratios of the labels, each to its power."""
     r0, total = case["ratio"], 0.0
     for k in range(1, 17):
         log_e, r = 0.0, r0 * 16 ** (k / 16)
-        for candidate, share in case["failures"]:
+        for candidate, share, weight in case["failures"]:
             f = lambda ratio: share * ratio / (share * ratio + 1 - share)
-            log_e += math.log(f(r) / f(r0)) if candidate else math.log((1 - f(r)) / (1 - f(r0)))
+            log_e += weight * (math.log(f(r) / f(r0)) if candidate else math.log((1 - f(r)) / (1 - f(r0))))
         total += math.exp(log_e) / 16
     return {"e": total}
 
@@ -243,8 +243,8 @@ def blocks(case):
     mean = math.fsum(differences) / t
     own = math.fsum((x - mean) ** 2 for x in differences) / (t - 1)
     q = [r * n_c / (r * n_c + n_i) for n_c, n_i, f_c, f_i in both]
-    independent = math.fsum((b[2] + b[3]) * x * (1 - x) for b, x in zip(both, q)) / t
-    z = math.fsum(differences) / math.sqrt(max(own, independent * (1 + case["inflation"])))
+    floor = math.fsum((b[2] + b[3]) * x * (1 - x) * (1 + 2 * x * (1 - x) * case["excess"]) for b, x in zip(both, q)) / t
+    z = math.fsum(differences) / math.sqrt(max(own, floor))
     spread = t * rho2 + 1
     mixture = 2 / math.sqrt(spread) * math.exp(rho2 * z * z / (2 * spread))
     return {"e": mixture * normal_cdf(z * math.sqrt(rho2 / spread)), "seen": seen}
@@ -285,7 +285,7 @@ def binomial_pmf(k, n, p):
 
 def signs(case):
     """Which arm fails more in a block, the larger one thinned; a flat mixture over (1/2, 1) by Simpson's rule."""
-    up = down = 0.0
+    up = down = counted_up = counted_down = 0.0
     series = []
     for n_c, n_i, f_c, f_i in case["blocks"]:
         if not n_c or not n_i:
@@ -298,12 +298,14 @@ def signs(case):
             more += p if candidate > incumbent else 0
             less += p if candidate < incumbent else 0
         up, down = up + more, down + less
+        counts = 1 / (1 + min(n_c, n_i) / (n_c + n_i) * case["inflation"])
+        counted_up, counted_down = counted_up + counts * more, counted_down + counts * less
         series.append(more - less)
     own = long_run(series, 2)
     if len(series) < 100:
         return {"e": 1.0, "up": up, "down": down, "own": own}
-    carried = 1 / (1 + max(case["inflation"], own))
-    a, b, steps = up * carried, down * carried, 2_000
+    carried = min(1, (up + down) / (1 + own) / (counted_up + counted_down))
+    a, b, steps = counted_up * carried, counted_down * carried, 2_000
     # At p = 1 − u³/2, where the integrand is smooth at both ends.
     value = lambda u: 3 * u * u * math.exp((a + b) * math.log(2) + a * math.log1p(-u ** 3 / 2) + b * math.log(u ** 3 / 2)) if u else 0.0
     total = sum(value(i / steps) * (1 if i in (0, steps) else 4 if i % 2 else 2) for i in range(steps + 1))

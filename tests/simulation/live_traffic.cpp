@@ -1,8 +1,9 @@
 // Canaries in the worlds of live_worlds.hpp, which somebody wrote who knew what is claimed and not how it is
 // done.
+#include <array>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "stages/canary/canary.hpp"
 #include "stages/statistics/random.hpp"
@@ -14,7 +15,9 @@ namespace driftgate::simulation {
 namespace {
 
 constexpr const char* kExperiment = "worlds of a stranger";
-constexpr const char* kMethod = "a canary on error_rate and on p95 of the first token, max_ratio 1";
+constexpr std::array kSwings = {schema::Swings::own, schema::Swings::shared};
+constexpr std::array kMethods = {"a canary on error_rate and on p95 of the first token, max_ratio 1",
+                                 "the same with assumptions: {swings: shared}"};
 constexpr std::uint32_t kSharesBp[] = {100, 500, 2'500, 5'000};
 constexpr double kStepS = 1'250, kWindowS = 5;
 constexpr std::int64_t kStartUs = 20'000LL * 86'400'000'000;
@@ -24,7 +27,7 @@ constexpr double kAllSettings = 0.5;
 /// Of arms that are alike, with four hours of history.
 constexpr std::optional<double> kMostFalse = 0.02;
 
-schema::Contract contract_of() {
+schema::Contract contract_of(schema::Swings swings) {
   schema::Limits limits;
   limits.max_ratio = 1;
   schema::Contract contract = guarded(limits, 365LL * 86'400'000'000);
@@ -35,6 +38,7 @@ schema::Contract contract_of() {
   schema::CanaryPlan plan;
   for (const std::uint32_t share : kSharesBp) plan.steps.push_back({share, false});
   contract.canary = plan;
+  contract.assumptions.swings = swings;
   return contract;
 }
 
@@ -43,7 +47,11 @@ struct Outcome {
   std::uint64_t exposed = 0;
 };
 
-/// A ramp through all steps, which lasts as long whatever is proven, unless it is rolled back.
+/// What became of one ramp under each of kSwings.
+using Outcomes = std::array<Outcome, kSwings.size()>;
+
+/// A ramp through all steps, which lasts as long whatever is proven. Under each of kSwings one canary sees
+/// it, until it rolls back.
 class Ramp {
  public:
   Ramp(const LiveWorldKind& kind, double history_s, const Harm& harm, std::uint64_t seed)
@@ -51,7 +59,7 @@ class Ramp {
     settings_.seed = seed;
   }
 
-  Outcome run() {
+  Outcomes run() {
     LiveRequest request = world_->next();
     for (; request.at_s < 0; request = world_->next()) {
       const auto answer = world_->serve(request, Arm::incumbent);
@@ -61,25 +69,33 @@ class Ramp {
       latency.ttft_ms = answer.first_token_ms;
       settings_.incumbent_latency.observe(latency, routed_us(request), 1);
     }
-    static const schema::Contract contract = contract_of();
-    auto canary = *stages::CanaryState::create(contract, settings_);
-    canary.begin_step(0);
+    static const std::array contracts = {contract_of(kSwings[0]), contract_of(kSwings[1])};
+    std::vector<Watching> watching;
+    for (const schema::Contract& contract : contracts)
+      watching.emplace_back(*stages::CanaryState::create(contract, settings_)).canary.begin_step(0);
     std::uint32_t step = 0;
     double decide_s = kWindowS;
-    stages::CanaryDecision last;
     for (; request.at_s < kStepS * std::size(kSharesBp); request = world_->next()) {
       for (; decide_s <= request.at_s; decide_s += kWindowS) {
-        last = decide(canary, step, decide_s);
-        if (last.action == stages::CanaryAction::rollback)
-          return {last.escalation.clause, last.exposed_requests};
-        if (decide_s >= kStepS * (step + 1)) canary.begin_step(++step);
+        for (Watching& one : watching) decide(one, step, decide_s);
+        if (decide_s < kStepS * (step + 1)) continue;
+        ++step;
+        for (Watching& one : watching) one.canary.begin_step(step);
       }
-      observe(canary, request, kSharesBp[step]);
+      const stages::CanaryObservation seen = observation(request, kSharesBp[step]);
+      for (Watching& one : watching) {
+        if (one.outcome.clause.empty()) one.canary.observe(seen);
+      }
     }
-    return {"", last.exposed_requests};
+    return {watching[0].outcome, watching[1].outcome};
   }
 
  private:
+  struct Watching {
+    stages::CanaryState canary;
+    Outcome outcome = {};
+  };
+
   [[nodiscard]] std::uint64_t key_of(const LiveRequest& request) const {
     return stages::mix64(request.user ^ salt_);
   }
@@ -87,17 +103,20 @@ class Ramp {
     return kStartUs + static_cast<std::int64_t>(1e6 * request.at_s);
   }
 
-  stages::CanaryDecision decide(stages::CanaryState& canary, std::uint32_t step, double now_s) {
-    (void)canary.begin_window("router", ++windows_);
+  void decide(Watching& one, std::uint32_t step, double now_s) {
+    if (!one.outcome.clause.empty()) return;
+    (void)one.canary.begin_window("router", static_cast<std::uint64_t>(now_s / kWindowS));
     stages::CanaryContext context;
     context.now_ms = kStartUs / 1'000 + static_cast<std::int64_t>(1e3 * now_s);
     context.step = step;
     context.step_started_ms = kStartUs / 1'000 + static_cast<std::int64_t>(1e3 * kStepS * step);
     context.paused = true;
-    return canary.decide(context);
+    const stages::CanaryDecision decision = one.canary.decide(context);
+    one.outcome.exposed = decision.exposed_requests;
+    if (decision.action == stages::CanaryAction::rollback) one.outcome.clause = decision.escalation.clause;
   }
 
-  void observe(stages::CanaryState& canary, const LiveRequest& request, std::uint32_t share_bp) {
+  stages::CanaryObservation observation(const LiveRequest& request, std::uint32_t share_bp) {
     stages::CanaryObservation seen;
     seen.key_hash = key_of(request);
     seen.routed_us = routed_us(request);
@@ -108,13 +127,12 @@ class Ramp {
     const auto answer = world_->serve(request, seen.candidate ? Arm::candidate : Arm::incumbent);
     seen.outcome = answer.failed ? stages::RequestOutcome::failed : stages::RequestOutcome::ok;
     seen.latency.ttft_ms = answer.first_token_ms;
-    canary.observe(seen);
+    return seen;
   }
 
   std::uint64_t salt_;
   std::unique_ptr<LiveWorld> world_;
   stages::CanarySettings settings_;
-  std::uint64_t windows_ = 0;
 };
 
 /// What became of many ramps.
@@ -123,17 +141,20 @@ struct Counts {
   double failures = 0, early = 0, latency = 0;
 };
 
-Counts ramps(const LiveWorldKind& kind, double history_s, const Harm& harm, std::uint64_t runs,
-             std::uint64_t seed) {
-  Counts counts;
+std::array<Counts, kSwings.size()> ramps(const LiveWorldKind& kind, double history_s, const Harm& harm,
+                                         std::uint64_t runs, std::uint64_t seed) {
+  std::array<Counts, kSwings.size()> all;
   const double one = 1 / static_cast<double>(runs);
   for (std::uint64_t run = 0; run < runs; ++run) {
-    const Outcome outcome = Ramp(kind, history_s, harm, stages::mix64(seed * 15'485'863 + run)).run();
-    counts.failures += outcome.clause == "runtime.errors" ? one : 0;
-    counts.latency += outcome.clause == "runtime.ttft" ? one : 0;
-    counts.early += outcome.clause == "runtime.errors" && outcome.exposed <= kMostExposed ? one : 0;
+    const Outcomes outcomes = Ramp(kind, history_s, harm, stages::mix64(seed * 15'485'863 + run)).run();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto& [clause, exposed] = outcomes[i];
+      all[i].failures += clause == "runtime.errors" ? one : 0;
+      all[i].latency += clause == "runtime.ttft" ? one : 0;
+      all[i].early += clause == "runtime.errors" && exposed <= kMostExposed ? one : 0;
+    }
   }
-  return counts;
+  return all;
 }
 
 }  // namespace
@@ -143,24 +164,30 @@ void live_traffic(const Effort& effort, Figures& out) {
   const std::uint64_t runs = effort.runs(200);
   for (const LiveWorldKind& kind : live_worlds()) {
     if (!all && kind.name != "heavy users fail") continue;
-    const auto add = [&](const std::string& what, const char* quantity, double value,
+    const auto add = [&](std::size_t i, const std::string& what, const char* quantity, double value,
                          std::optional<double> most = std::nullopt) {
-      out.push_back({kExperiment, kMethod, kind.name + what, quantity, value, runs, most,
+      out.push_back({kExperiment, kMethods[i], kind.name + what, quantity, value, runs, most,
                      most ? Claim::approximate : Claim::figure});
     };
     for (const double hours : {0.5, 4.0}) {
       if (!all && hours > 1) continue;
-      const Counts alike = ramps(kind, 3'600 * hours, {}, runs, effort.seed);
+      const auto alike = ramps(kind, 3'600 * hours, {}, runs, effort.seed);
       const std::string what = std::string(kind.equal ? ", arms alike" : ", equal means") +
                                (hours < 1 ? ", 30 min of history" : ", 4 h of history");
-      // What half an hour does not show cannot be allowed for.
+      // What half an hour does not show cannot be allowed for; nor is what is taken to be shared.
       const bool claimed = kind.equal && hours > 1;
-      add(what, "rolled back for failures", alike.failures, claimed ? kMostFalse : std::nullopt);
-      add(what, "rolled back for latency", alike.latency, claimed ? kMostFalse : std::nullopt);
+      for (std::size_t i = 0; i < alike.size(); ++i) {
+        if (i > 0 && hours < 1) continue;
+        const auto most = claimed && i == 0 ? kMostFalse : std::nullopt;
+        add(i, what, "rolled back for failures", alike[i].failures, most);
+        add(i, what, "rolled back for latency", alike[i].latency, most);
+      }
     }
-    const Counts worse = ramps(kind, 3'600 * (all ? 4 : 0.5), {2, 1}, runs, effort.seed);
-    add(", twice its own failures", "rolled back for failures", worse.failures);
-    add(", twice its own failures", "found before 10,000 exposed", worse.early);
+    const auto worse = ramps(kind, 3'600 * (all ? 4 : 0.5), {2, 1}, runs, effort.seed);
+    for (std::size_t i = 0; i < worse.size(); ++i) {
+      add(i, ", twice its own failures", "rolled back for failures", worse[i].failures);
+      add(i, ", twice its own failures", "found before 10,000 exposed", worse[i].early);
+    }
   }
 }
 

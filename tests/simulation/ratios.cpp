@@ -115,6 +115,7 @@ std::vector<Harm> harms() {
     p.ratio = 3, p.max_ratio = 1.5, p.stall_s = 4, p.stalls_from_s = -700, p.stalls_to_s = -500;
   });
   add("2× among stalls of 4 s every 200 s, max_ratio 1", [](BurstPlan& p) { p.ratio = 2, p.stall_s = 4; });
+  add("3× among stalls of 4 s every 200 s, max_ratio 1", [](BurstPlan& p) { p.ratio = 3, p.stall_s = 4; });
   add("5× among stalls of 4 s every 200 s, max_ratio 1", [](BurstPlan& p) { p.ratio = 5, p.stall_s = 4; });
   add("4 times as many stalls of 4 s as the incumbent's every 200 s, max_ratio 1",
       [](BurstPlan& p) { p.stall_s = 4, p.more_stalls = 4; });
@@ -134,6 +135,9 @@ void worse(const Effort& effort, Figures& out) {
     out.push_back({kExperiment, kMethod, harm.name, "stopped before 10,000 were exposed",
                    share(outcomes, stopped), runs, harm.least_stopped,
                    harm.least_stopped ? Claim::at_least : Claim::figure, ""});
+    out.push_back({kExperiment, kMethod, harm.name, "rolled back in the whole ramp",
+                   share(outcomes, [](const auto& o) { return o.rolled_back; }), runs, std::nullopt,
+                   Claim::figure, ""});
     out.push_back({kExperiment, kMethod, harm.name, "requests exposed (median)", median_exposed(outcomes),
                    runs, all ? harm.most_exposed : std::nullopt,
                    all && harm.most_exposed ? Claim::exact : Claim::figure, ""});

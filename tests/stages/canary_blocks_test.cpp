@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
@@ -269,36 +270,80 @@ TEST_CASE("at a max_ratio of 1 signs of blocks have a part as well") {
   CHECK_FALSE(ratio_of(CanaryWorld(ratio_contract(), 11).second(0)).details.contains("e_signs"));
 }
 
-TEST_CASE("before an incumbent whose failure rate wanders single failures have no part, over restarts") {
+TEST_CASE("what an incumbent swings by itself is allowed to the candidate, over restarts") {
   CanaryWorld steady(ratio_contract(1), 12, swinging(0.01, 0));
   steady.now_ms = steady.step_started_ms = kSwingingEndsMs;
-  CHECK(ratio_of(steady.second(0)).details.at("label_part") == 0.6);
-  CHECK(ratio_of(steady.last).message.find("slow changes") == std::string::npos);
+  CHECK(ratio_of(steady.second(0)).message.find("slow changes") == std::string::npos);
+  CHECK(steady.last.verdicts.at(0).message.find("swing") == std::string::npos);
   CanaryWorld world(ratio_contract(1), 12, swinging(0.01, 1));
   world.now_ms = world.step_started_ms = kSwingingEndsMs;
-  world.incumbent_fails = 0.01;
-  auto verdict = ratio_of(world.second(0.01));
+  world.incumbent_fails = steady.incumbent_fails = 0.01;
+  auto verdict = ratio_of(world.second(0.02));
   CAPTURE(verdict.message);
-  CHECK(verdict.details.at("label_part") == 0);
-  CHECK(verdict.details.at("blocks_part") == 0.3);
-  CHECK(verdict.details.at("signs_part") == 0.7);
+  CHECK(verdict.details.at("label_part") == 0.6);
   CHECK(verdict.details.at("failures_inflation") > 10);
   CHECK(verdict.details.at("signs_inflation") > 0);
-  CHECK(verdict.message.find("The incumbent's failure rate wanders") != std::string::npos);
-  for (int second = 0; second < 1'500; ++second) world.second(0.01);
+  CHECK(verdict.message.find("The incumbent's failure rate swings: over") != std::string::npos);
+  for (int second = 0; second < 1'500; ++second) {
+    world.second(0.02);
+    steady.second(0.02);
+  }
   auto restored = CanaryState::deserialise(world.contract, world.state.serialise());
   REQUIRE(restored);
   verdict = ratio_of(restored->decide(world.context()));
   CHECK(*verdict.e_value == ratio_of(world.last).e_value);
   CHECK(*verdict.e_value == doctest::Approx(sum_of_parts(verdict)));
-  CHECK(verdict.details.at("signs_part") == 0.7);
+  for (const char* part : {"e_label", "e_blocks", "e_signs"}) {
+    CAPTURE(part);
+    CHECK(verdict.details.at(part) < ratio_of(steady.last).details.at(part));
+  }
+}
+
+TEST_CASE("where the contract says that swings are shared the candidate is allowed none of its own") {
+  auto contract = ratio_contract(1);
+  std::map<schema::Swings, CanaryWorld> worlds;
+  for (const auto swings : {schema::Swings::own, schema::Swings::shared}) {
+    contract.assumptions.swings = swings;
+    CanaryWorld& world = worlds.emplace(swings, CanaryWorld(contract, 12, swinging(0.01, 1))).first->second;
+    world.now_ms = world.step_started_ms = kSwingingEndsMs;
+    world.incumbent_fails = 0.01;
+    for (int second = 0; second < 1'500; ++second) world.second(0.02);
+  }
+  const auto& own = ratio_of(worlds.at(schema::Swings::own).last);
+  const auto& shared = ratio_of(worlds.at(schema::Swings::shared).last);
+  CHECK(shared.details.at("failures_inflation") == 0);
+  CHECK(shared.details.at("signs_inflation") == 0);
+  CHECK(*shared.e_value > 10 * *own.e_value);
+  CHECK(shared.message.find("(assumptions.swings)") != std::string::npos);
+}
+
+TEST_CASE(
+    "a canary of the version before keeps its signs, and a rate that wandered counts no single failure") {
+  CanaryWorld world(ratio_contract(1), 13, history_of(1'500));
+  for (int second = 0; second < 60; ++second) world.second(0.01);
+  auto old = nlohmann::json::parse(world.state.serialise());
+  old["version"] = 5;
+  old["wanders"] = true;
+  old["ratio_plan"][2] = 1.5;
+  for (auto& process : old["rates"][0]["state"]["signs"]) {
+    process.erase(4);
+    process.erase(3);
+  }
+  for (auto& process : old["rates"][0]["state"]["blocks"]) process.erase(6);
+  auto restored = CanaryState::deserialise(world.contract, old.dump());
+  REQUIRE(restored);
+  const auto verdict = ratio_of(restored->decide(world.context()));
+  CHECK(verdict.details.at("label_part") == 0);
+  CHECK(verdict.details.at("blocks_part") == 0.2);
+  CHECK(verdict.details.at("signs_inflation") == 1.5);
+  CHECK(verdict.details.at("blocks_up") == ratio_of(world.last).details.at("blocks_up"));
 }
 
 TEST_CASE("a canary that began before there were signs ends with the parts that it began with") {
   CanaryWorld world(ratio_contract(1), 13, history_of(1'500));
   auto old = nlohmann::json::parse(world.state.serialise());
   old["version"] = 4;
-  for (const char* name : {"wanders", "ratio_plan", "incumbent_latency"}) old.erase(name);
+  for (const char* name : {"ratio_plan", "incumbent_latency"}) old.erase(name);
   for (auto& stream : old["rates"]) stream["state"].erase("signs");
   for (const char* arm : {"incumbent", "candidate"}) {
     old[arm].erase("wander");

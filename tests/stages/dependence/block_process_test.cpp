@@ -72,9 +72,15 @@ TEST_CASE("the e-value of blocks is the one-sided mixture of their weighted diff
   const double e =
       2 / std::sqrt(spread) * std::exp(0.16 * z * z / (2 * spread)) * normal_cdf(0.4 * z / std::sqrt(spread));
   CHECK(process.e_value(0) == doctest::Approx(e).epsilon(1e-12));
+  // An excess of 6 of all requests is 6·2·¼ of the difference of two arms of which each has half the weight.
+  const double swinging = 40 * mean / std::sqrt(independent * 4);
+  CHECK(process.e_value(6) ==
+        doctest::Approx(2 / std::sqrt(spread) * std::exp(0.16 * swinging * swinging / (2 * spread)) *
+                        normal_cdf(0.4 * swinging / std::sqrt(spread))));
   CHECK(*process.ratio() == doctest::Approx((2.0 / 20) / (2.0 / 40)));
   const auto restored = BlockProcess::from_json(nlohmann::json::parse(process.to_json().dump()), 2);
   CHECK(restored.e_value(0) == process.e_value(0));
+  CHECK(restored.e_value(6) == process.e_value(6));
   CHECK(restored.ratio() == process.ratio());
 }
 

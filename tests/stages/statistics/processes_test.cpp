@@ -89,6 +89,18 @@ TEST_CASE("a max of zero is never proven and the first failure breaks it") {
   CHECK(std::isinf(process.e_harm()));
 }
 
+TEST_CASE("a failure that counts half moves the evidence half as far") {
+  LabelProcess whole(1), half(1);
+  half.update(true, 0.5, 0.5);
+  // f_r(1)/f_1(1) = 2r/(r + 1), and half of the failure is its root.
+  double mean = 0;
+  for (int k = 1; k <= 16; ++k) mean += std::sqrt(2 * std::exp2(k / 4.0) / (std::exp2(k / 4.0) + 1)) / 16;
+  CHECK(half.e_value() == doctest::Approx(mean).epsilon(1e-12));
+  whole.update(true, 0.5);
+  CHECK(whole.e_value() > half.e_value());
+  CHECK(half.failures() == 1);
+}
+
 TEST_CASE("two keys on the candidate at an even split are worth three halves to the split guard") {
   SplitGuard guard;
   guard.update(true, 5'000);
