@@ -52,6 +52,57 @@ struct Decider {
                                              ClauseVerdict verdict) const;
 };
 
+/// By how many requests the candidate had more in flight than the incumbent; 0 where that is not known.
+std::int64_t more_load(const ShadowPair& pair) {
+  if (!pair.incumbent_in_flight || !pair.candidate_in_flight) return 0;
+  return std::int64_t{*pair.candidate_in_flight} - std::int64_t{*pair.incumbent_in_flight};
+}
+
+/// What one side of pairs took, sorted.
+struct Arms {
+  std::vector<double> candidate, incumbent;
+
+  void add(const ShadowPair& pair, Metric metric) {
+    const double c = latency_value(metric, pair.candidate_latency);
+    const double i = latency_value(metric, pair.incumbent_latency);
+    if (pair.candidate == RequestOutcome::ok && std::isfinite(c)) candidate.push_back(c);
+    if (pair.incumbent == RequestOutcome::ok && std::isfinite(i)) incumbent.push_back(i);
+  }
+  void sort() {
+    std::ranges::sort(candidate);
+    std::ranges::sort(incumbent);
+  }
+};
+
+/// Says of which pairs the limits are, where the engines were not equally loaded in all of them.
+void say_load(const Pairs& pairs, ClauseVerdict& verdict) {
+  std::vector<double> candidate, incumbent;
+  std::size_t no_more = 0, no_fewer = 0;
+  for (const ShadowPair* pair : pairs) {
+    no_more += more_load(*pair) <= 0 ? 1 : 0;
+    no_fewer += more_load(*pair) >= 0 ? 1 : 0;
+    if (!pair->incumbent_in_flight || !pair->candidate_in_flight) continue;
+    candidate.push_back(*pair->candidate_in_flight);
+    incumbent.push_back(*pair->incumbent_in_flight);
+  }
+  if (no_more == pairs.size() && no_fewer == pairs.size()) return;
+  std::ranges::sort(candidate);
+  std::ranges::sort(incumbent);
+  verdict.details["in_flight_candidate"] = candidate[candidate.size() / 2];
+  verdict.details["in_flight_incumbent"] = incumbent[incumbent.size() / 2];
+  verdict.details["pairs_for_harm"] = static_cast<double>(no_more);
+  verdict.details["pairs_for_proof"] = static_cast<double>(no_fewer);
+  verdict.message += fmt::format(
+      " An engine answers more slowly the more requests it has: the candidate can be shown to be slower by "
+      "the "
+      "{} of {} pairs in which it had no more in flight than the incumbent, and to be fast enough by the {} "
+      "in "
+      "which it had no fewer (in the median {} and {}).{}",
+      no_more, pairs.size(), no_fewer, figure(verdict.details["in_flight_candidate"]),
+      figure(verdict.details["in_flight_incumbent"]),
+      no_more == 0 ? " A smaller mirror_share makes copies come more slowly." : "");
+}
+
 Pairs first_of_each_key(const std::vector<ShadowPair>& pairs) {
   Pairs unique;
   std::unordered_set<std::uint64_t> seen;
@@ -216,33 +267,32 @@ ClauseVerdict Decider::latency(const schema::Clause& clause, Metric metric, cons
   }
   const auto& subject = std::get<schema::MetricSubject>(clause.subject);
   const auto quantile = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt;
-  std::vector<double> candidate;
-  std::vector<double> incumbent;
+  Arms harm, proof;
   for (const ShadowPair* pair : pairs) {
-    const double c = latency_value(metric, pair->candidate_latency);
-    const double i = latency_value(metric, pair->incumbent_latency);
-    if (pair->candidate == RequestOutcome::ok && std::isfinite(c)) candidate.push_back(c);
-    if (pair->incumbent == RequestOutcome::ok && std::isfinite(i)) incumbent.push_back(i);
+    if (more_load(*pair) <= 0) harm.add(*pair, metric);
+    if (more_load(*pair) >= 0) proof.add(*pair, metric);
   }
-  std::ranges::sort(candidate);
-  std::ranges::sort(incumbent);
+  harm.sort();
+  proof.sort();
   const auto limits_of = [&](const std::vector<double>& values, double level) {
     return quantile ? order_statistic_limits(values, *quantile, level) : log_mean_limits(values, level);
   };
   const double arms = limits.max_ratio || limits.max_delta ? 2 : 1;
   const double level = alpha / arms;
   verdict.p_value = smallest_level([&](double a) {
-    return limits_of(candidate, a / arms).lower >
-           latency_threshold(limits, limits_of(incumbent, a / arms).upper);
+    return limits_of(harm.candidate, a / arms).lower >
+           latency_threshold(limits, limits_of(harm.incumbent, a / arms).upper);
   });
   verdict.method = quantile ? "order statistics, one request of each key"
                             : "Student's t on the logarithms, the geometric mean of one request of each key";
   verdict.approximate = !quantile;
-  verdict.n = candidate.size();
-  verdict.clusters = candidate.size();
-  apply_latency(
-      {limits_of(candidate, level), limits_of(incumbent, level), !candidate.empty(), !incumbent.empty()},
-      clause, verdict);
+  verdict.n = harm.candidate.size();
+  verdict.clusters = harm.candidate.size();
+  QuantileLimits candidate = limits_of(harm.candidate, level), incumbent = limits_of(harm.incumbent, level);
+  candidate.upper = limits_of(proof.candidate, level).upper;
+  incumbent.lower = limits_of(proof.incumbent, level).lower;
+  apply_latency({candidate, incumbent, !harm.candidate.empty(), !harm.incumbent.empty()}, clause, verdict);
+  say_load(pairs, verdict);
   return verdict;
 }
 

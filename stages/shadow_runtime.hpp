@@ -31,6 +31,8 @@ struct ShadowPair {
   std::string slice;           ///< canonical text, "domain=code;language=de"
   RequestOutcome incumbent = RequestOutcome::ok, candidate = RequestOutcome::ok;
   Latencies incumbent_latency, candidate_latency;
+  /// Requests at each engine when it was asked, with this one; absent where that is not known.
+  std::optional<std::uint32_t> incumbent_in_flight, candidate_in_flight;
   /// Both engines gave log-probabilities: of the same tokens where both can score given ones, else of the
   /// tokens of their own greedy answers to the same request.
   bool has_logprobs = false;
@@ -71,7 +73,8 @@ struct ShadowInputs {
 /// once, by fixed-data tests.
 /// - error_rate: Clopper–Pearson limits, or paired outcomes for `max_delta`, on the first pair of each key.
 /// - latencies: order statistics for quantiles, Student's t on the logarithms for means, on the first pair of
-///   each key.
+///   each key: harm by those in which the candidate had no more requests in flight than the incumbent, that a
+///   limit is kept by those in which it had no fewer, both by all where that is not known.
 /// - metrics of target tokens: all pairs, clustered by key.
 /// - batch_variant_rate: the prompts that were answered alone and in a batch, one for each key.
 /// - metrics of greedy answers: all prompts that both engines answered greedily, clustered by key

@@ -49,6 +49,11 @@ stages::Latencies latency_from(const json& value) {
   return {number(0), number(1), number(2)};
 }
 
+std::optional<std::uint32_t> count_from(const json& line, const char* name) {
+  if (!line.contains(name)) return std::nullopt;
+  return line.at(name).get<std::uint32_t>();
+}
+
 void add_ids(const json& choice, const char* name, std::vector<std::int64_t>& ids) {
   const json* found = base::member(choice, name);
   if (found == nullptr || !found->is_array()) return;
@@ -162,6 +167,8 @@ stages::ShadowPair pair_of(const route::MirroredPair& mirrored) {
   pair.candidate = outcome_of(mirrored.candidate);
   pair.incumbent_latency = latencies_of(mirrored.incumbent);
   pair.candidate_latency = latencies_of(mirrored.candidate);
+  pair.incumbent_in_flight = mirrored.incumbent.in_flight;
+  pair.candidate_in_flight = mirrored.candidate.in_flight;
   return pair;
 }
 
@@ -177,6 +184,8 @@ std::string pairs_to_jsonl(const std::vector<stages::ShadowPair>& pairs, std::st
               {"incumbent_ms", latency_json(pair.incumbent_latency)},
               {"candidate_ms", latency_json(pair.candidate_latency)},
               {"logprobs", pair.has_logprobs}};
+    if (pair.incumbent_in_flight) line["incumbent_in_flight"] = *pair.incumbent_in_flight;
+    if (pair.candidate_in_flight) line["candidate_in_flight"] = *pair.candidate_in_flight;
     if (pair.equal_tokens) line["equal"] = *pair.equal_tokens;
     if (pair.compared_tokens) line["compared"] = *pair.compared_tokens;
     if (pair.batch_variant) line["batch_variant"] = *pair.batch_variant;
@@ -207,8 +216,10 @@ schema::Result<std::vector<stages::ShadowPair>> pairs_from_jsonl(std::string_vie
       pair.incumbent_latency = latency_from(parsed->at("incumbent_ms"));
       pair.candidate_latency = latency_from(parsed->at("candidate_ms"));
       parsed->at("logprobs").get_to(pair.has_logprobs);
-      if (parsed->contains("equal")) pair.equal_tokens = parsed->at("equal").get<std::uint32_t>();
-      if (parsed->contains("compared")) pair.compared_tokens = parsed->at("compared").get<std::uint32_t>();
+      pair.incumbent_in_flight = count_from(*parsed, "incumbent_in_flight");
+      pair.candidate_in_flight = count_from(*parsed, "candidate_in_flight");
+      pair.equal_tokens = count_from(*parsed, "equal");
+      pair.compared_tokens = count_from(*parsed, "compared");
       if (parsed->contains("batch_variant")) pair.batch_variant = parsed->at("batch_variant").get<bool>();
       pair.greedy = agreement_from(*parsed, "greedy");
       pair.greedy_floor = agreement_from(*parsed, "greedy_floor");

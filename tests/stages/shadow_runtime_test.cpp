@@ -166,6 +166,38 @@ TEST_CASE("a latency twice the incumbent's is violated and one alike passes as n
   CHECK_FALSE(proven.no_harm_only);
 }
 
+TEST_CASE("a candidate is no slower for having had more requests in flight, nor fast for having had fewer") {
+  const auto loaded = [](double slower, std::uint32_t candidate, std::uint32_t incumbent) {
+    ShadowInputs inputs = traffic(450, 0, slower, 1);
+    for (ShadowPair& pair : inputs.pairs) {
+      pair.candidate_in_flight = candidate;
+      pair.incumbent_in_flight = incumbent;
+    }
+    return inputs;
+  };
+  CHECK(evaluate({ttft(1.1)}, loaded(2, 3, 3)).verdict == Verdict::violated);
+  CHECK(evaluate({ttft(1.1)}, loaded(2, 2, 3)).verdict == Verdict::violated);
+  const auto copies = evaluate({ttft(1.1)}, loaded(2, 8, 1)).clauses.at(0);
+  CHECK(copies.verdict == Verdict::inconclusive);
+  CHECK(copies.details.at("in_flight_candidate") == 8);
+  CHECK(copies.details.at("in_flight_incumbent") == 1);
+  CHECK(copies.message.find("A smaller mirror_share") != std::string::npos);
+  const auto idle = evaluate({ttft(3)}, loaded(1, 1, 8)).clauses.at(0);
+  CHECK(idle.verdict == Verdict::pass);
+  CHECK(idle.no_harm_only);
+  CHECK_FALSE(evaluate({ttft(3)}, loaded(1, 8, 8)).clauses.at(0).no_harm_only);
+  // Where only some pairs tell, they alone count.
+  ShadowInputs mixed = loaded(1, 4, 4);
+  for (std::size_t i = 0; i < mixed.pairs.size(); i += 2) {
+    mixed.pairs[i].candidate_in_flight = 9;
+    mixed.pairs[i].candidate_latency.ttft_ms *= 5;
+  }
+  const auto half = evaluate({ttft(1.1)}, mixed).clauses.at(0);
+  CHECK(half.verdict == Verdict::pass);
+  CHECK(half.n == 225);
+  CHECK(half.details.at("pairs_for_proof") == 450);
+}
+
 TEST_CASE("a mean latency is decided on geometric means and needs 50 keys of each arm") {
   schema::Clause mean = ttft(1.1);
   std::get<schema::MetricSubject>(mean.subject).aggregate = schema::Aggregate::mean;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,9 @@ struct MirroredPair {
     std::string body;    ///< JSON, or the concatenated SSE text for streams
     std::string reason;  ///< failure reason or empty
     double ttft_ms = 0, inter_token_ms = 0, total_ms = 0;
+    /// Requests of users and copies at this engine when it was asked, with this one; absent where another
+    /// data plane sends it requests as well.
+    std::optional<std::uint32_t> in_flight = {};
   } incumbent, candidate;
 };
 

@@ -60,7 +60,7 @@ BOOST_DESCRIBE_STRUCT(Window, (),
                       (number, router_id, model, stage_key, start_us, end_us, dropped, mirrored,
                        mirror_failed, mirror_skipped))
 using Side = MirroredPair::Side;
-BOOST_DESCRIBE_STRUCT(Side, (), (status, body, reason, ttft_ms, inter_token_ms, total_ms))
+BOOST_DESCRIBE_STRUCT(Side, (), (status, body, reason, ttft_ms, inter_token_ms, total_ms, in_flight))
 // Without `state`, which is a name, and `in_flight`, which may be absent.
 BOOST_DESCRIBE_STRUCT(EngineStatus, (),
                       (url, failures, reason, first_failure_us, open_ms, first_byte_ms, answer_ms))

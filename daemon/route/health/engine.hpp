@@ -74,7 +74,9 @@ class Engine {
   [[nodiscard]] bool is_troubled() const { return troubled_.load(std::memory_order_relaxed); }
 
   /// Requests of users and mirrored ones that wait for it or read its answer.
-  void request_begins() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
+  /// How many there are, with this one.
+  std::uint32_t request_begins() { return in_flight_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  [[nodiscard]] std::uint32_t in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
   void request_ends() { in_flight_.fetch_sub(1, std::memory_order_relaxed); }
 
   [[nodiscard]] EngineStatus status(Time now) const;

@@ -12,8 +12,8 @@ FirstByteWait::FirstByteWait(std::shared_ptr<Engine> engine, bool streamed, std:
       trial_(trial),
       timed_(timed),
       sent_(Time::clock::now()),
-      until_(Time::max()) {
-  engine_->request_begins();
+      until_(Time::max()),
+      in_flight_(engine_->request_begins()) {
   const auto limit = timed_ ? engine_->first_byte_ms(streamed_) : 0u;
   if (limit > 0) {
     until_ = sent_ + std::chrono::milliseconds(limit);

@@ -32,6 +32,8 @@ class FirstByteWait {
   /// When the first byte is late; Time::max() where no limit is known, and once it was late.
   [[nodiscard]] Time until() const { return until_; }
   [[nodiscard]] bool over() const { return over_; }
+  /// Requests in flight at the engine when this one was sent, with it.
+  [[nodiscard]] std::uint32_t in_flight() const { return in_flight_; }
 
   /// The first byte is late, which counts against the engine once. True when the request shall be sent to the
   /// other engine, false when there is none that answers, so that it goes on.
@@ -55,6 +57,7 @@ class FirstByteWait {
   const bool timed_;
   const Time sent_;
   Time until_;
+  const std::uint32_t in_flight_;
   bool late_ = false;
   bool over_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 
 #include "daemon/route/control/telemetry_json.hpp"
@@ -20,8 +21,9 @@ struct Closing {
 }  // namespace
 
 void MirrorQueue::offer(MirrorJob job) {
-  const bool idle_worker = running_ < core_.options.mirror_concurrency;
-  const bool room = idle_worker || waiting_.size() < core_.options.mirror_queue;
+  start_workers();  // those that have waited too long
+  const bool full = running_ >= core_.options.mirror_concurrency;
+  const bool room = waiting_.size() < core_.options.mirror_queue || (!full && waiting_.empty());
   const bool fits = job.pair.request_body.size() <= kMaxMirroredBodyBytes && job.incumbent_kept;
   if (!room || !fits || !core_.budget.take(job.stage_key, job.tokens, job.token_budget)) {
     core_.ledger.count_mirror(job.model, job.stage_key, MirrorEnd::skipped);
@@ -29,10 +31,31 @@ void MirrorQueue::offer(MirrorJob job) {
   }
   if (!job.engine) return keep(job);
   core_.mirrors.add(job.stage_key);
+  job.waits_since = Deadlines::Time::clock::now();
   waiting_.push_back(std::move(job));
-  if (!idle_worker) return;
-  ++running_;
-  asio::co_spawn(pool_.io().get_executor(), work(), LogBug{"mirroring"});
+  start_workers();
+}
+
+void MirrorQueue::start_workers() {
+  while (running_ < core_.options.mirror_concurrency && may_send(running_)) {
+    ++running_;
+    asio::co_spawn(pool_.io().get_executor(), work(take()), LogBug{"mirroring"});
+  }
+}
+
+bool MirrorQueue::may_send(std::uint32_t others) const {
+  if (waiting_.empty()) return false;
+  const MirrorJob& next = waiting_.front();
+  const auto& load = next.pair.incumbent.in_flight;
+  // The first one of this thread need not wait for copies of other threads, whose end it does not hear of.
+  if (others == 0 || !load || std::max(others, next.engine->in_flight()) < *load) return true;
+  return Deadlines::Time::clock::now() - next.waits_since >= kLongestHeldBack;
+}
+
+MirrorJob MirrorQueue::take() {
+  MirrorJob job = std::move(waiting_.front());
+  waiting_.pop_front();
+  return job;
 }
 
 /// A failure says nothing of what the engine computes.
@@ -41,18 +64,23 @@ void MirrorQueue::keep(const MirrorJob& job) {
   record(job, answer.reason.empty() && answer.status / 100 == 2);
 }
 
-Task<void> MirrorQueue::work() {
-  while (!waiting_.empty()) {
-    MirrorJob job = std::move(waiting_.front());
-    waiting_.pop_front();
-    const Closing closing{core_.mirrors, job.stage_key};
-    if (still_wanted(job)) {
-      co_await run(job);
-    } else {
-      core_.ledger.count_mirror(job.model, job.stage_key, MirrorEnd::skipped);
-    }
+Task<void> MirrorQueue::work(MirrorJob job) {
+  for (;;) {
+    co_await ask(job);
+    start_workers();
+    if (!may_send(running_ - 1)) break;
+    job = take();
   }
   --running_;
+}
+
+Task<void> MirrorQueue::ask(MirrorJob& job) {
+  const Closing closing{core_.mirrors, job.stage_key};
+  if (still_wanted(job)) {
+    co_await run(job);
+  } else {
+    core_.ledger.count_mirror(job.model, job.stage_key, MirrorEnd::skipped);
+  }
 }
 
 /// Queued copies of a stage that was aborted, rolled back or reverted put no load on the engine any more.
@@ -91,6 +119,7 @@ Task<void> MirrorQueue::run(MirrorJob& job) {
   if (wait.was_late()) judge.late();
   judge.end(why, side.body, elapsed());
   side = judge.side(std::move(side.body));
+  side.in_flight = wait.in_flight();
   record(job, whole);
 }
 

@@ -300,6 +300,7 @@ Task<std::string> Session::pass_on() {
   std::optional<FirstByteWait> wait;
   admit(plan, first, wait);
   if (wait) {
+    first.in_flight = wait->in_flight();
     co_await attempt(*wait, discardable, first);
   }
   wait.reset();
@@ -371,6 +372,8 @@ void Session::offer_mirror(const Plan& plan, Attempt& first) {
   job.pair.path = path;
   job.pair.request_body = request_.body;
   job.pair.incumbent = first.judge.side(std::move(first.body));
+  // Behind another data plane the incumbent has requests that this router does not see.
+  if (first.in_flight > 0 && !core_.plane_places()) job.pair.incumbent.in_flight = first.in_flight;
   context_.mirror.offer(std::move(job));
 }
 

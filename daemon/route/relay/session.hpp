@@ -81,6 +81,7 @@ class Session : public std::enable_shared_from_this<Session> {
     std::string body;  ///< the answer, or the copy of it
     std::chrono::steady_clock::time_point ended;
     bool client_gone = false;
+    std::uint32_t in_flight = 0;  ///< requests at the engine when it was asked; 0: it was not
   };
 
   Task<void> answer();

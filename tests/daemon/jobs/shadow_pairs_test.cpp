@@ -47,6 +47,7 @@ TEST_CASE("pair records survive their lines, unknown latencies and 64-bit keys i
   pair.greedy = stages::GreedyAgreement{5, 32};
   pair.greedy_floor = stages::GreedyAgreement{32, 32};
   pair.unlisted_tokens = true;
+  pair.candidate_in_flight = 8;
   const auto again = pairs_from_jsonl(pairs_to_jsonl({pair, pair}));
   REQUIRE(again.has_value());
   REQUIRE(again->size() == 2);
@@ -60,6 +61,8 @@ TEST_CASE("pair records survive their lines, unknown latencies and 64-bit keys i
   CHECK(back.greedy == pair.greedy);
   CHECK(back.greedy_floor == pair.greedy_floor);
   CHECK(back.unlisted_tokens);
+  CHECK(back.candidate_in_flight == 8U);
+  CHECK_FALSE(back.incumbent_in_flight.has_value());
   const auto text = pairs_to_jsonl({pair});
   for (std::size_t n = 1; n + 1 < text.size(); ++n)
     CHECK_FALSE(pairs_from_jsonl(text.substr(0, n)).has_value());

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <future>
 #include <mutex>
 
 #include "daemon/route/control/telemetry_json.hpp"
@@ -142,6 +145,40 @@ TEST_CASE("a candidate that hangs holds up no user, and what the queue cannot ta
   TestClient client(router.port());
   for (int i = 0; i < 10; ++i) CHECK(client.post(tiny_request()).body == completion_of("inc"));
   CHECK(counts_until(router, 7).skipped == 7);
+}
+
+TEST_CASE("a copy waits until the candidate has no more in flight than the incumbent had") {
+  std::atomic<int> now = 0, most = 0;
+  std::promise<void> asked;
+  const auto all_asked = asked.get_future().share();
+  ScriptedEngine incumbent(serve_completions("inc"));
+  ScriptedEngine candidate([&](ScriptedEngine::Visit& visit) {
+    most = std::max(most.load(), ++now);
+    all_asked.wait();
+    --now;
+    visit.send(answer_with(200, completion_of("cand")));
+  });
+  TestRouter router(mirrored(incumbent.url(), candidate.url()));
+  TestClient client(router.port());
+  for (int i = 0; i < 10; ++i) CHECK(client.post(tiny_request()).body == completion_of("inc"));
+  asked.set_value();
+  CHECK(counts_until(router, 10).mirrored == 10);
+  CHECK(most == 1);
+  for (const auto& pair : pairs_of(router)) {
+    CHECK(pair.incumbent.in_flight == 1U);
+    CHECK(pair.candidate.in_flight == 1U);
+  }
+}
+
+TEST_CASE("a candidate that hangs gets further copies all the same, so that it shows") {
+  ScriptedEngine incumbent(serve_completions("inc"));
+  ScriptedEngine candidate([](ScriptedEngine::Visit& visit) { visit.wait_for_close(); });
+  TestRouter router(mirrored(incumbent.url(), candidate.url()));
+  TestClient client(router.port());
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (candidate.requests() < 3 && std::chrono::steady_clock::now() < until)
+    CHECK(client.post(tiny_request()).body == completion_of("inc"));
+  CHECK(candidate.requests() >= 3);
 }
 
 TEST_CASE("the token budget bounds what is asked of the candidate") {
