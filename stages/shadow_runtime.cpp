@@ -74,6 +74,9 @@ struct Arms {
   }
 };
 
+/// A share of pairs of which it need not be said that the others were left out.
+constexpr double kNearlyAll = 0.9;
+
 /// Says of which pairs the limits are, where the engines were not equally loaded in all of them.
 void say_load(const Pairs& pairs, ClauseVerdict& verdict) {
   std::vector<double> candidate, incumbent;
@@ -92,15 +95,24 @@ void say_load(const Pairs& pairs, ClauseVerdict& verdict) {
   verdict.details["in_flight_incumbent"] = incumbent[incumbent.size() / 2];
   verdict.details["pairs_for_harm"] = static_cast<double>(no_more);
   verdict.details["pairs_for_proof"] = static_cast<double>(no_fewer);
+  const double least = kNearlyAll * static_cast<double>(pairs.size());
+  if (static_cast<double>(std::min(no_more, no_fewer)) >= least) return;
+  const std::string loads =
+      fmt::format("(in the median {} and {})", figure(verdict.details["in_flight_candidate"]),
+                  figure(verdict.details["in_flight_incumbent"]));
+  if (no_more == 0) {
+    verdict.message = fmt::format(
+        "In each of the {} pairs the candidate had more requests in flight than the incumbent {}, so that it "
+        "cannot be told whether it is slower. With a smaller mirror_share copies come more slowly.",
+        pairs.size(), loads);
+    return;
+  }
   verdict.message += fmt::format(
-      " An engine answers more slowly the more requests it has: the candidate can be shown to be slower by "
-      "the "
-      "{} of {} pairs in which it had no more in flight than the incumbent, and to be fast enough by the {} "
-      "in "
-      "which it had no fewer (in the median {} and {}).{}",
-      no_more, pairs.size(), no_fewer, figure(verdict.details["in_flight_candidate"]),
-      figure(verdict.details["in_flight_incumbent"]),
-      no_more == 0 ? " A smaller mirror_share makes copies come more slowly." : "");
+      " An engine answers more slowly the more requests it has: that the candidate is slower can only be "
+      "shown by the {} of {} pairs in which it had no more in flight than the incumbent, that it is fast "
+      "enough by "
+      "the {} in which it had no fewer {}.",
+      no_more, pairs.size(), no_fewer, loads);
 }
 
 Pairs first_of_each_key(const std::vector<ShadowPair>& pairs) {

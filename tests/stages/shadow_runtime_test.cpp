@@ -181,7 +181,7 @@ TEST_CASE("a candidate is no slower for having had more requests in flight, nor 
   CHECK(copies.verdict == Verdict::inconclusive);
   CHECK(copies.details.at("in_flight_candidate") == 8);
   CHECK(copies.details.at("in_flight_incumbent") == 1);
-  CHECK(copies.message.find("A smaller mirror_share") != std::string::npos);
+  CHECK(copies.message.find("With a smaller mirror_share") != std::string::npos);
   const auto idle = evaluate({ttft(3)}, loaded(1, 1, 8)).clauses.at(0);
   CHECK(idle.verdict == Verdict::pass);
   CHECK(idle.no_harm_only);

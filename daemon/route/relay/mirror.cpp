@@ -21,8 +21,8 @@ struct Closing {
 }  // namespace
 
 void MirrorQueue::offer(MirrorJob job) {
-  start_workers();  // those that have waited too long
-  const bool full = running_ >= core_.options.mirror_concurrency;
+  start_workers();  // beside copies that are overdue by now
+  const bool full = overdue_at_.size() >= core_.options.mirror_concurrency;
   const bool room = waiting_.size() < core_.options.mirror_queue || (!full && waiting_.empty());
   const bool fits = job.pair.request_body.size() <= kMaxMirroredBodyBytes && job.incumbent_kept;
   if (!room || !fits || !core_.budget.take(job.stage_key, job.tokens, job.token_budget)) {
@@ -31,30 +31,36 @@ void MirrorQueue::offer(MirrorJob job) {
   }
   if (!job.engine) return keep(job);
   core_.mirrors.add(job.stage_key);
-  job.waits_since = Deadlines::Time::clock::now();
   waiting_.push_back(std::move(job));
   start_workers();
 }
 
 void MirrorQueue::start_workers() {
-  while (running_ < core_.options.mirror_concurrency && may_send(running_)) {
-    ++running_;
+  while (overdue_at_.size() < core_.options.mirror_concurrency && may_send())
     asio::co_spawn(pool_.io().get_executor(), work(take()), LogBug{"mirroring"});
-  }
 }
 
-bool MirrorQueue::may_send(std::uint32_t others) const {
+bool MirrorQueue::may_send() const {
   if (waiting_.empty()) return false;
   const MirrorJob& next = waiting_.front();
   const auto& load = next.pair.incumbent.in_flight;
+  const auto now = Deadlines::Time::clock::now();
+  const auto overdue = std::ranges::count_if(overdue_at_, [now](const auto& at) { return at <= now; });
+  const auto others = std::ssize(overdue_at_) - overdue;
   // The first one of this thread need not wait for copies of other threads, whose end it does not hear of.
-  if (others == 0 || !load || std::max(others, next.engine->in_flight()) < *load) return true;
-  return Deadlines::Time::clock::now() - next.waits_since >= kLongestHeldBack;
+  if (others == 0 || !load) return true;
+  return std::max<std::int64_t>(others, std::int64_t{next.engine->in_flight()} - overdue) < *load;
 }
 
 MirrorJob MirrorQueue::take() {
   MirrorJob job = std::move(waiting_.front());
   waiting_.pop_front();
+  const double took_ms = job.pair.incumbent.total_ms;
+  const std::chrono::duration<double, std::milli> long_for_it(took_ms > 0 ? kOverdueTimes * took_ms : 0);
+  job.overdue_at = Deadlines::Time::clock::now() +
+                   std::max<Deadlines::Time::duration>(
+                       kLeastOverdue, std::chrono::duration_cast<Deadlines::Time::duration>(long_for_it));
+  overdue_at_.push_back(job.overdue_at);
   return job;
 }
 
@@ -67,11 +73,11 @@ void MirrorQueue::keep(const MirrorJob& job) {
 Task<void> MirrorQueue::work(MirrorJob job) {
   for (;;) {
     co_await ask(job);
-    start_workers();
-    if (!may_send(running_ - 1)) break;
+    overdue_at_.erase(std::ranges::find(overdue_at_, job.overdue_at));
+    if (!may_send()) break;
     job = take();
+    start_workers();
   }
-  --running_;
 }
 
 Task<void> MirrorQueue::ask(MirrorJob& job) {

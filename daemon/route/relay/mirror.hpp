@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/route/asio_types.hpp"
 #include "daemon/route/relay/deadlines.hpp"
@@ -23,7 +24,7 @@ struct MirrorJob {
   std::shared_ptr<Engine> engine;  ///< null: there is no candidate, and the incumbent's answer is kept alone
   std::string head;                ///< for the engine
   MirroredPair pair;               ///< all but `candidate`
-  Deadlines::Time waits_since{};
+  Deadlines::Time overdue_at{};    ///< since when it holds no other copy back
 };
 
 /// Asks the candidate beside users' traffic, a few requests at a time from a bounded queue, and writes
@@ -32,9 +33,10 @@ struct MirrorJob {
 /// requests in flight than the incumbent had with that request. One thread.
 class MirrorQueue {
  public:
-  /// A copy that has waited so long is sent whatever the candidate has in flight: an engine that hangs must
-  /// show, and copies are not kept back for ever.
-  static constexpr std::chrono::seconds kLongestHeldBack{2};
+  /// A copy that takes longer than this, and than so many times what the incumbent took, holds no other one
+  /// back any more: an engine that hangs must show, and not in one copy alone.
+  static constexpr std::chrono::seconds kLeastOverdue{2};
+  static constexpr double kOverdueTimes = 4;
 
   MirrorQueue(RouterCore& core, UpstreamPool& pool, Deadlines& deadlines)
       : core_(core), pool_(pool), deadlines_(deadlines) {}
@@ -45,8 +47,7 @@ class MirrorQueue {
  private:
   void keep(const MirrorJob& job);
   void start_workers();
-  /// Whether the first of those that wait may be sent, beside `others` copies of this thread.
-  [[nodiscard]] bool may_send(std::uint32_t others) const;
+  [[nodiscard]] bool may_send() const;  ///< the first of those that wait
   [[nodiscard]] MirrorJob take();
   Task<void> work(MirrorJob job);
   Task<void> ask(MirrorJob& job);
@@ -58,7 +59,7 @@ class MirrorQueue {
   UpstreamPool& pool_;
   Deadlines& deadlines_;
   std::deque<MirrorJob> waiting_;
-  std::uint32_t running_ = 0;
+  std::vector<Deadlines::Time> overdue_at_;  ///< of each copy that is being asked
 };
 
 }  // namespace driftgate::route

@@ -170,7 +170,7 @@ TEST_CASE("a copy waits until the candidate has no more in flight than the incum
   }
 }
 
-TEST_CASE("a candidate that hangs gets further copies all the same, so that it shows") {
+TEST_CASE("copies of a candidate that hangs hold others back for two seconds, so that it shows in several") {
   ScriptedEngine incumbent(serve_completions("inc"));
   ScriptedEngine candidate([](ScriptedEngine::Visit& visit) { visit.wait_for_close(); });
   TestRouter router(mirrored(incumbent.url(), candidate.url()));
