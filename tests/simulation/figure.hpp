@@ -53,6 +53,7 @@ void streamed_means(const Effort& effort, Figures& out);
 void streamed_latency(const Effort& effort, Figures& out);
 void latency_users(const Effort& effort, Figures& out);
 void live_traffic(const Effort& effort, Figures& out);
+void wandering_rates(const Effort& effort, Figures& out);
 void traffic_split(const Effort& effort, Figures& out);
 void whole_canaries(const Effort& effort, Figures& out);
 void restarts(const Effort& effort, Figures& out);

@@ -188,7 +188,9 @@ class RetryStorms : public World {
 /// of the share that failed of late, so that the mean does not depend on how many requests an arm serves.
 class BreedingFailures : public World {
  public:
-  using World::World;
+  /// `bred`: the part of all failures that others have caused.
+  BreedingFailures(std::uint64_t seed, double start_s, const Harm& harm, double bred)
+      : World(seed, start_s, harm), bred_(bred) {}
 
  protected:
   Law law_of(const Visit& visit, Arm arm) override {
@@ -200,8 +202,8 @@ class BreedingFailures : public World {
     const double prior = kPrior * kFailureRate * failure_harm(arm);
     const double share = (memory.failures + prior) / (memory.requests + kPrior);
     Law law;
-    law.own_failures = kFailureRate * (1 - kBred);
-    law.imposed_failures = kBred * share;
+    law.own_failures = kFailureRate * (1 - bred_);
+    law.imposed_failures = bred_ * share;
     return law;
   }
 
@@ -212,7 +214,7 @@ class BreedingFailures : public World {
   }
 
  private:
-  static constexpr double kBred = 0.85;
+  double bred_;
   /// Requests that keep a single failure of an idle engine from being all that it remembers.
   static constexpr double kPrior = 60;
   struct Memory {
@@ -227,6 +229,22 @@ constexpr Scales kRestless = {{{1, 0.4}, {5, 0.4}, {20, 0.5}}};
 constexpr Scales kCalm = {{{1, 0.2}, {5, 0.2}, {20, 0.2}}};
 
 }  // namespace
+
+std::vector<LiveWorldKind> kinds_that_wander() {
+  std::vector<LiveWorldKind> kinds;
+  const auto add = [&](const char* name, double deviation, double minutes) {
+    const Scales scales{{{minutes, deviation}, {1, 0}, {1, 0}}};
+    kinds.push_back(kind<WanderingRates>(name, "The logarithm of each arm's failure rate wanders by itself.",
+                                         true, WanderLaw{scales, scales, false, false}));
+  };
+  add("sd 0.5 on a scale of 1 min", 0.5, 1);
+  add("sd 0.5 on a scale of 5 min", 0.5, 5);
+  add("sd 0.5 on a scale of 10 min", 0.5, 10);
+  add("sd 0.7 on a scale of 5 min", 0.7, 5);
+  kinds.push_back(kind<BreedingFailures>("half of the failures are bred by others",
+                                         "Each failure makes others likelier for a minute.", true, 0.5));
+  return kinds;
+}
 
 std::vector<LiveWorldKind> kinds_of_engines() {
   return {
@@ -256,7 +274,7 @@ std::vector<LiveWorldKind> kinds_of_engines() {
       kind<BreedingFailures>("failures that breed",
                              "Each failure of an arm makes others likelier for a minute (85% of failures "
                              "are bred).",
-                             true),
+                             true, 0.85),
       kind<WanderingRates>("restless candidate",
                            "The failure rate of the candidate wanders more than that of the incumbent, with "
                            "the same mean (more variance is arguably no harm; latencies stay the same).",

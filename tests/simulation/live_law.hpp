@@ -340,5 +340,7 @@ LiveWorldKind kind(std::string name, std::string description, bool equal, More..
 
 [[nodiscard]] std::vector<LiveWorldKind> kinds_of_users();
 [[nodiscard]] std::vector<LiveWorldKind> kinds_of_engines();
+/// Engines that swing by themselves in one way each; these were named by who knew the method.
+[[nodiscard]] std::vector<LiveWorldKind> kinds_that_wander();
 
 }  // namespace driftgate::simulation::live

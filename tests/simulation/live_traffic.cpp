@@ -9,12 +9,12 @@
 #include "stages/statistics/random.hpp"
 #include "tests/simulation/figure.hpp"
 #include "tests/simulation/guarded.hpp"
+#include "tests/simulation/live_law.hpp"
 #include "tests/simulation/live_worlds.hpp"
 
 namespace driftgate::simulation {
 namespace {
 
-constexpr const char* kExperiment = "worlds of a stranger";
 constexpr std::array kSwings = {schema::Swings::own, schema::Swings::shared};
 constexpr std::array kMethods = {"a canary on error_rate and on p95 of the first token, max_ratio 1",
                                  "the same with assumptions: {swings: shared}"};
@@ -24,8 +24,6 @@ constexpr std::int64_t kStartUs = 20'000LL * 86'400'000'000;
 constexpr std::uint64_t kMostExposed = 10'000;
 /// Below this effort only a few worlds and a short history are run.
 constexpr double kAllSettings = 0.5;
-/// Of arms that are alike, with four hours of history.
-constexpr std::optional<double> kMostFalse = 0.02;
 
 schema::Contract contract_of(schema::Swings swings) {
   schema::Limits limits;
@@ -157,38 +155,69 @@ std::array<Counts, kSwings.size()> ramps(const LiveWorldKind& kind, double histo
   return all;
 }
 
+/// What is held of arms that are alike under `own`, after half an hour and after four hours of history.
+struct Held {
+  std::optional<double> short_history, long_history;
+};
+
+class Experiment {
+ public:
+  Experiment(const char* name, const Effort& effort, Figures& out)
+      : name_(name), effort_(effort), out_(out) {}
+
+  void alike(const LiveWorldKind& kind, double hours, std::optional<double> held) {
+    const auto found = ramps(kind, 3'600 * hours, {}, runs_, effort_.seed);
+    const std::string what = std::string(kind.equal ? ", arms alike" : ", equal means") +
+                             (hours < 1 ? ", 30 min of history" : ", 4 h of history");
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      // What half an hour does not show cannot be allowed for; nor is what is taken to be shared.
+      if (i > 0 && hours < 1) continue;
+      const auto most = kind.equal && i == 0 ? held : std::nullopt;
+      add(i, kind.name + what, "rolled back for failures", found[i].failures, most);
+      add(i, kind.name + what, "rolled back for latency", found[i].latency, most);
+    }
+  }
+
+  void worse(const LiveWorldKind& kind, double hours) {
+    const auto found = ramps(kind, 3'600 * hours, {2, 1}, runs_, effort_.seed);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      add(i, kind.name + ", twice its own failures", "rolled back for failures", found[i].failures);
+      add(i, kind.name + ", twice its own failures", "found before 10,000 exposed", found[i].early);
+    }
+  }
+
+  void run(const std::vector<LiveWorldKind>& kinds, const char* of_few, const Held& held) {
+    const bool all = effort_.scale >= kAllSettings;
+    for (const LiveWorldKind& kind : kinds) {
+      if (!all && kind.name != of_few) continue;
+      alike(kind, 0.5, held.short_history);
+      if (all) alike(kind, 4, held.long_history);
+      worse(kind, all ? 4 : 0.5);
+    }
+  }
+
+ private:
+  void add(std::size_t method, const std::string& scenario, const char* quantity, double value,
+           std::optional<double> most = std::nullopt) {
+    out_.push_back({name_, kMethods[method], scenario, quantity, value, runs_, most,
+                    most ? Claim::approximate : Claim::figure});
+  }
+
+  const char* name_;
+  const Effort& effort_;
+  Figures& out_;
+  std::uint64_t runs_ = effort_.runs(200);
+};
+
 }  // namespace
 
 void live_traffic(const Effort& effort, Figures& out) {
-  const bool all = effort.scale >= kAllSettings;
-  const std::uint64_t runs = effort.runs(200);
-  for (const LiveWorldKind& kind : live_worlds()) {
-    if (!all && kind.name != "heavy users fail") continue;
-    const auto add = [&](std::size_t i, const std::string& what, const char* quantity, double value,
-                         std::optional<double> most = std::nullopt) {
-      out.push_back({kExperiment, kMethods[i], kind.name + what, quantity, value, runs, most,
-                     most ? Claim::approximate : Claim::figure});
-    };
-    for (const double hours : {0.5, 4.0}) {
-      if (!all && hours > 1) continue;
-      const auto alike = ramps(kind, 3'600 * hours, {}, runs, effort.seed);
-      const std::string what = std::string(kind.equal ? ", arms alike" : ", equal means") +
-                               (hours < 1 ? ", 30 min of history" : ", 4 h of history");
-      // What half an hour does not show cannot be allowed for; nor is what is taken to be shared.
-      const bool claimed = kind.equal && hours > 1;
-      for (std::size_t i = 0; i < alike.size(); ++i) {
-        if (i > 0 && hours < 1) continue;
-        const auto most = claimed && i == 0 ? kMostFalse : std::nullopt;
-        add(i, what, "rolled back for failures", alike[i].failures, most);
-        add(i, what, "rolled back for latency", alike[i].latency, most);
-      }
-    }
-    const auto worse = ramps(kind, 3'600 * (all ? 4 : 0.5), {2, 1}, runs, effort.seed);
-    for (std::size_t i = 0; i < worse.size(); ++i) {
-      add(i, ", twice its own failures", "rolled back for failures", worse[i].failures);
-      add(i, ", twice its own failures", "found before 10,000 exposed", worse[i].early);
-    }
-  }
+  Experiment("worlds of a stranger", effort, out).run(live_worlds(), "heavy users fail", {{}, 0.02});
+}
+
+void wandering_rates(const Effort& effort, Figures& out) {
+  Experiment("wandering rates", effort, out)
+      .run(live::kinds_that_wander(), "sd 0.5 on a scale of 1 min", {0.08, 0.02});
 }
 
 }  // namespace driftgate::simulation

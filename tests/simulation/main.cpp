@@ -20,32 +20,16 @@ struct Experiment {
   void (*run)(const Effort&, Figures&);
 };
 
-constexpr Experiment kExperiments[] = {{"harm", harm_against_incumbent},
-                                       {"ratios", failure_ratios},
-                                       {"rate", absolute_rate},
-                                       {"healthy", healthy_candidates},
-                                       {"streamed-means", streamed_means},
-                                       {"latency", streamed_latency},
-                                       {"latency-users", latency_users},
-                                       {"live-traffic", live_traffic},
-                                       {"split", traffic_split},
-                                       {"canary", whole_canaries},
-                                       {"restarts", restarts},
-                                       {"means", fixed_means},
-                                       {"clips", clipped_means},
-                                       {"approximate", approximate_means},
-                                       {"power", power_of_means},
-                                       {"shares", fixed_shares},
-                                       {"referee", referee_fixed_data},
-                                       {"long", referee_long_sequences},
-                                       {"paired", paired_tasks},
-                                       {"many", many_tests},
-                                       {"slices", slices_against_rest},
-                                       {"guard", guard_run_lengths},
-                                       {"guard-delays", guard_delays},
-                                       {"guard-users", guard_users},
-                                       {"probes", golden_probes},
-                                       {"rescoring", rescored_answers}};
+constexpr Experiment kExperiments[] = {
+    {"harm", harm_against_incumbent}, {"ratios", failure_ratios},         {"rate", absolute_rate},
+    {"healthy", healthy_candidates},  {"streamed-means", streamed_means}, {"latency", streamed_latency},
+    {"latency-users", latency_users}, {"live-traffic", live_traffic},     {"wander", wandering_rates},
+    {"split", traffic_split},         {"canary", whole_canaries},         {"restarts", restarts},
+    {"means", fixed_means},           {"clips", clipped_means},           {"approximate", approximate_means},
+    {"power", power_of_means},        {"shares", fixed_shares},           {"referee", referee_fixed_data},
+    {"long", referee_long_sequences}, {"paired", paired_tasks},           {"many", many_tests},
+    {"slices", slices_against_rest},  {"guard", guard_run_lengths},       {"guard-delays", guard_delays},
+    {"guard-users", guard_users},     {"probes", golden_probes},          {"rescoring", rescored_answers}};
 
 int usage() {
   std::fprintf(stderr,
