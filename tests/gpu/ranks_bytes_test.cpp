@@ -15,7 +15,9 @@ using namespace driftgate::gpu::test;
 
 namespace {
 
-constexpr std::uint64_t kRows = 96, kColumns = 256, kOfSequence = 4;
+constexpr std::uint64_t kRows = 96;
+constexpr std::uint64_t kColumns = 256;
+constexpr std::uint64_t kOfSequence = 4;
 constexpr std::uint32_t kRanks = 4, kTopK = 10;
 
 /// Bytes that one rank gives to each kind of exchange.
