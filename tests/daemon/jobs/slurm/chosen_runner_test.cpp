@@ -93,14 +93,14 @@ TEST_CASE("the bytes that a job reads are those of the files that it names") {
 TEST_CASE("jobs stay where they began when the choice changes") {
   const FakeSlurm slurm;
   const TempFolder folder;
-  const auto go = folder.path / "go";
-  const auto here =
-      capture_job("pr-1/s/1/capture", "until [ -e " + go.string() + " ]; do sleep 0.05; done; echo x > $1");
+  const auto go = folder.path / "go", begun = folder.path / "begun";
+  const auto here = capture_job("pr-1/s/1/capture", "touch " + begun.string() + "; until [ -e " +
+                                                        go.string() + " ]; do sleep 0.05; done; echo x > $1");
   const auto there = capture_job("pr-2/s/1/capture", "true");
   {
     Chosen local(slurm, folder, RunnerChoice::local);
     REQUIRE(local.runner->start(here).has_value());
-    FakeSlurm::eventually([&] { return std::filesystem::exists(local.runner->folder(here.key) + "/pid"); });
+    FakeSlurm::eventually([&] { return std::filesystem::exists(begun); });
   }
   {
     Chosen remote(slurm, folder, RunnerChoice::slurm);
