@@ -110,8 +110,7 @@ void say_load(const Pairs& pairs, ClauseVerdict& verdict) {
   verdict.message += fmt::format(
       " An engine answers more slowly the more requests it has: that the candidate is slower can only be "
       "shown by the {} of {} pairs in which it had no more in flight than the incumbent, that it is fast "
-      "enough by "
-      "the {} in which it had no fewer {}.",
+      "enough by the {} in which it had no fewer {}.",
       no_more, pairs.size(), no_fewer, loads);
 }
 
