@@ -7,7 +7,9 @@
 #include <limits>
 #include <span>
 
+#include "gpu/columns/column_check.hpp"
 #include "gpu/measure_rows.hpp"
+#include "gpu/support/support_check.hpp"
 #include "gpu/table/accumulator.hpp"
 
 namespace driftgate::gpu {
@@ -341,6 +343,8 @@ Result<MeasurementTable> measure_with_bits(const Capture& train, const Capture& 
   auto table = measure(train, inf, corpus, options, progress, sink);
   if (!table) return table;
   TRY(compare_bits(train, inf, wanted, *table));
+  check_columns(train, inf, *table);
+  check_support(train, inf, options.threads, *table);
   return table;
 }
 

@@ -85,8 +85,8 @@ struct OtherTokens {
     const Capture& train, const Capture& inf, const Corpus* corpus, const MeasureOptions& options,
     const std::vector<std::string>& wanted);
 
-/// Calls `measure` and adds the findings of compare_bits; returns the table of measure_other_tokens instead
-/// where there is one.
+/// Calls `measure` and adds the findings of compare_bits, check_columns and check_support; returns the table
+/// of measure_other_tokens instead where there is one.
 [[nodiscard]] schema::Result<MeasurementTable> measure_with_bits(
     const Capture& train, const Capture& inf, const Corpus* corpus, const MeasureOptions& options,
     const std::vector<std::string>& wanted, const Progress& progress = {}, const RowSink& sink = {});

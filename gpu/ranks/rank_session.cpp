@@ -11,9 +11,11 @@
 #include <utility>
 
 #include "gpu/chunks/chunking.hpp"
+#include "gpu/columns/column_check.hpp"
 #include "gpu/compare_bits.hpp"
 #include "gpu/ranks/collective_loader.hpp"
 #include "gpu/ranks/rank_devices.hpp"
+#include "gpu/support/support_check.hpp"
 
 namespace driftgate::gpu {
 
@@ -33,12 +35,15 @@ Result<void> say(Collective& job, Word& word, std::chrono::milliseconds timeout)
   return job.broadcast({"the exit status", timeout}, std::as_writable_bytes(std::span(&word, 1)));
 }
 
-/// Adds the bitwise comparison of the whole captures; done by the process that has the table.
-Result<std::optional<MeasurementTable>> with_bits(const Capture& train, const Capture& inf,
-                                                  const std::vector<std::string>& exact,
-                                                  Result<std::optional<MeasurementTable>> table) {
+/// Adds what is compared of the whole captures; done by the process that has the table.
+Result<std::optional<MeasurementTable>> with_checks(const Capture& train, const Capture& inf,
+                                                    const std::vector<std::string>& exact,
+                                                    std::uint32_t threads,
+                                                    Result<std::optional<MeasurementTable>> table) {
   if (!table || !*table) return table;
   TRY(compare_bits(train, inf, exact, **table));
+  check_columns(train, inf, **table);
+  check_support(train, inf, threads, **table);
   return table;
 }
 
@@ -215,7 +220,7 @@ Result<std::optional<MeasurementTable>> RankSession::measure(const Capture& trai
   }
   if (!table) return table;
   set_apart();
-  return with_bits(train, inf, exact, std::move(table));
+  return with_checks(train, inf, exact, options.threads, std::move(table));
 }
 
 bool RankSession::reports(const schema::Error& error) const {

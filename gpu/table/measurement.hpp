@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/table/column_contrast.hpp"
 #include "gpu/table/profile.hpp"
+#include "gpu/table/support_sums.hpp"
 #include "schema/error.hpp"
 #include "schema/metrics.hpp"
 
@@ -41,12 +43,12 @@ struct Threshold {
 struct TargetTokenSums {
   std::uint64_t n = 0;
   double log_w = 0, w = 0, w_squares = 0;
-  double abs_w_minus_1 = 0;          ///< Σ|w − 1|
-  double k3 = 0;                     ///< Σ(w − 1 − log w)
+  double abs_w_minus_1 = 0;  ///< Σ|w − 1|
+  double k3 = 0;             ///< Σ(w − 1 − log w)
   double abs_log_w = 0, exp_abs_log_w = 0;
-  double log_p = 0, log_q = 0;       ///< Σ log p_a, Σ log q_a
-  std::uint64_t outside_clip = 0;    ///< w outside [1 − c, 1 + c]
-  std::array<std::uint64_t, 3> in_band{};  ///< |w − 1| ≤ 0.1%, 1%, 5%
+  double log_p = 0, log_q = 0;                                ///< Σ log p_a, Σ log q_a
+  std::uint64_t outside_clip = 0;                             ///< w outside [1 − c, 1 + c]
+  std::array<std::uint64_t, 3> in_band{};                     ///< |w − 1| ≤ 0.1%, 1%, 5%
   double p = 0, q = 0, p_squares = 0, q_squares = 0, pq = 0;  ///< Σp, Σq, Σp², Σq², Σpq for prob_pearson
   double excess_is_clip = 0;  ///< Σ(|w − 1| − is_clip)⁺, for link 5 of the bound chain
   double min_log_q = 0;
@@ -61,7 +63,7 @@ struct BoundMoments {
 /// The figures of one sequence whose distributions are known only in part (docs/design/measurement.md,
 /// "Bounds").
 struct SequenceBounds {
-  std::vector<BoundMoments> metrics;        ///< by index of PartialInfo::metrics
+  std::vector<BoundMoments> metrics;  ///< by index of PartialInfo::metrics
   /// The number of rows that may be beyond each threshold, by their worse bound; SequenceRow::beyond counts
   /// the rows that certainly are.
   std::vector<std::uint32_t> maybe_beyond;
@@ -70,8 +72,8 @@ struct SequenceBounds {
 
 /// A problem of the captures that users must know about (docs/design/measurement.md, "Checks of captures").
 struct CaptureFinding {
-  std::string name;  ///< "rounded_to_bf16", "positive_logprobs", "off_by_one" …
-  std::string side;  ///< "train", "inf" or "both"
+  std::string name;      ///< "rounded_to_bf16", "positive_logprobs", "off_by_one" …
+  std::string side;      ///< "train", "inf" or "both"
   bool decides = false;  ///< true: the figures are invalid, and every clause over them is an error
   std::uint64_t count = 0, of = 0;
   std::string text;  ///< one sentence
@@ -79,9 +81,9 @@ struct CaptureFinding {
 
 /// Describes a table whose distributions are known only in part.
 struct PartialInfo {
-  std::string mode;          ///< "topk", "matched", "realised"; empty: whole distributions
-  std::uint32_t listed = 0;  ///< K, the longest list of the two captures
-  std::vector<Metric> metrics;  ///< their figures are bounds, and `SequenceRow::metrics` has none of them
+  std::string mode;                ///< "topk", "matched", "realised"; empty: whole distributions
+  std::uint32_t listed = 0;        ///< K, the longest list of the two captures
+  std::vector<Metric> metrics;     ///< their figures are bounds, and `SequenceRow::metrics` has none of them
   std::uint64_t unknown_rows = 0;  ///< rows without a token that both kernels reported
   std::vector<CaptureFinding> findings;
 };
@@ -91,7 +93,7 @@ struct SequenceRow {
   std::int64_t sequence = 0;
   std::uint32_t rows = 0;
   std::array<Moments, kRowMetricCount> metrics;
-  Moments head_tail_tv;  ///< link 2 of the bound chain: an upper bound of each row's tv
+  Moments head_tail_tv;               ///< link 2 of the bound chain: an upper bound of each row's tv
   std::vector<std::uint32_t> beyond;  ///< by index of MeasurementTable::thresholds
   TargetTokenSums target;
   /// Probability of each kernel's most likely token at the sequence's last captured position; absent where
@@ -99,6 +101,7 @@ struct SequenceRow {
   std::optional<double> top_train, top_inf;
   RowContrast contrast;
   std::optional<SequenceBounds> bounds;  ///< present where PartialInfo::mode is set
+  std::optional<SupportSums> support;    ///< present where rows of this sequence were tested
 };
 
 /// The attributes of a sequence in the corpus. An attribute that the corpus does not state stays absent.
@@ -121,7 +124,7 @@ struct WorstRow {
   /// figure.
   double kl_before = std::numeric_limits<double>::quiet_NaN();
   double kl_after = std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> upper;                      ///< by index of PartialInfo::metrics
+  std::vector<double> upper;  ///< by index of PartialInfo::metrics
 };
 
 /// Log-binned histogram with relative accuracy 1% (Masson et al., DDSketch, VLDB 2019), mirrored for
@@ -160,12 +163,13 @@ struct MeasurementTable {
   std::optional<double> is_clip;
   bool has_tokens = false;  ///< the target tokens are known, and so are the figures derived from them
   std::vector<Threshold> thresholds;
-  std::vector<SequenceRow> sequences;  ///< by first appearance
-  std::vector<SequenceInfo> infos;     ///< parallel to `sequences`; empty attributes without a corpus
+  std::vector<SequenceRow> sequences;   ///< by first appearance
+  std::vector<SequenceInfo> infos;      ///< parallel to `sequences`; empty attributes without a corpus
   std::vector<SliceHistograms> slices;  ///< [0] is the corpus
   std::vector<WorstRow> worst_rows;     ///< by kl_inf_train, worst first; nonfinite rows before all
   std::uint64_t nonfinite_rows = 0;
   DriftProfile profile;
+  std::optional<ColumnContrast> columns;  ///< of some rows; present where they were looked at
   PartialInfo partial;
   /// The number of rows that were measured on the CPU because the device could not keep the permitted error;
   /// absent where no device was used.

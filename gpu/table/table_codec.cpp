@@ -15,7 +15,7 @@ namespace driftgate::gpu {
 namespace {
 
 constexpr std::string_view kMagic = "DGMT";
-constexpr std::uint32_t kVersion = 5;
+constexpr std::uint32_t kVersion = 6;
 
 class Writer {
  public:
@@ -216,9 +216,14 @@ void visit_fields(auto& a, auto& v) requires
   visit_all(a, v.mode, v.listed, v.metrics, v.unknown_rows, v.findings);
 }
 void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SupportSums> {
+  visit_all(a, v.rows, v.p_lost, v.preference, v.filters, v.untaken, v.ranges, v.filters_p, v.untaken_p,
+            v.ranges_p);
+}
+void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceRow> {
   visit_all(a, v.sequence, v.rows, v.metrics, v.head_tail_tv, v.beyond, v.target, v.top_train, v.top_inf,
-            v.contrast, v.bounds);
+            v.contrast, v.bounds, v.support);
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceInfo> {
@@ -227,8 +232,7 @@ void visit_fields(auto& a, auto& v) requires
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, WorstRow> {
-  visit_all(a, v.row, v.sequence, v.position, v.token, v.values, v.kl_before, v.kl_after,
-            v.upper);
+  visit_all(a, v.row, v.sequence, v.position, v.token, v.values, v.kl_before, v.kl_after, v.upper);
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, Histogram> {
@@ -244,10 +248,18 @@ void visit_fields(auto& a, auto& v) requires
             v.temperature, v.file_digest);
 }
 void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, OffsetSums> {
+  visit_all(a, v.n, v.above, v.sum, v.squares);
+}
+void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, ColumnContrast> {
+  visit_all(a, v.rows, v.blocks, v.block_columns, v.before, v.others);
+}
+void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, MeasurementTable> {
   visit_all(a, v.train, v.inf, v.rows, v.vocabulary, v.top_k, v.ppo_clip, v.is_clip, v.has_tokens,
             v.thresholds, v.sequences, v.infos, v.slices, v.worst_rows, v.nonfinite_rows, v.profile,
-            v.partial, v.rows_on_cpu);
+            v.columns, v.partial, v.rows_on_cpu);
 }
 
 void visit(auto& archive, auto& value) {

@@ -114,8 +114,10 @@ struct BoundBuilder {
   /// one, else `unchecked`.
   [[nodiscard]] AssumptionStatus reward_status(BoundLink& link) const;
   [[nodiscard]] AssumptionStatus advantage_status(BoundLink& link) const;
-  /// Appends the link that checks whether q covers p.
+  /// Appends the link that checks whether q covers p, bounds_support.cpp.
   AssumptionStatus add_support();
+  /// Sets the status of that link by the exact test on rows of full logits; false where no row was tested.
+  bool test_support(BoundLink& link) const;
   /// Appends the bias under importance ratios that are clipped at `is_clip`.
   void add_clipped(double scale, const std::string& assumption, AssumptionStatus status);
 };

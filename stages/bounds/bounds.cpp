@@ -79,8 +79,8 @@ MeanTest BoundBuilder::mean_of(Metric metric) const {
   // KL has no largest value: its mean is resampled, and the link says that it is approximate.
   const MeanRules rules{.means = schema::has_finite_range(metric) ? schema::Means::exact
                                                                   : schema::Means::approximate};
-  auto test = test_metric(table, selection, {metric, schema::Aggregate::sequence_mean}, {mean, true}, rules, alpha,
-                          seed);
+  auto test = test_metric(table, selection, {metric, schema::Aggregate::sequence_mean}, {mean, true}, rules,
+                          alpha, seed);
   return test ? *test : MeanTest{};
 }
 
@@ -90,7 +90,8 @@ MeanTest BoundBuilder::once_each(const std::function<gpu::Moments(const gpu::Seq
     return m.n == 0 ? ClusterSum{} : ClusterSum{1, m.sum / static_cast<double>(m.n)};
   });
   count_once(clusters);
-  return values_only ? estimate_only(clusters) : betting_mean(clusters, ratio_mean(clusters), {}, alpha, seed);
+  return values_only ? estimate_only(clusters)
+                     : betting_mean(clusters, ratio_mean(clusters), {}, alpha, seed);
 }
 
 MeanTest BoundBuilder::resampled(std::span<const ClusterSum> clusters, double level) const {
@@ -220,6 +221,8 @@ std::string_view to_string(AssumptionStatus status) {
       return "checked";
     case AssumptionStatus::unchecked:
       return "unchecked";
+    case AssumptionStatus::suspicious:
+      return "suspicious";
     case AssumptionStatus::broken:
       return "broken";
   }

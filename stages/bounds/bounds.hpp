@@ -15,9 +15,10 @@ namespace driftgate::stages {
 
 /// Whether the data confirm the assumption of a link.
 enum class AssumptionStatus : std::uint8_t {
-  checked,    ///< confirmed by the data
-  unchecked,  ///< captures cannot show it, or only a part of it
-  broken,     ///< the data contradict it, so that the link proves nothing
+  checked,     ///< confirmed by the data
+  unchecked,   ///< captures cannot show it, or only a part of it
+  suspicious,  ///< the data speak against it, and no exact test is possible
+  broken,      ///< the data contradict it, so that the link proves nothing
 };
 [[nodiscard]] std::string_view to_string(AssumptionStatus status);
 

@@ -13,18 +13,6 @@ using schema::Bound;
 using schema::Horizon;
 using schema::Metric;
 
-/// Below the smallest normal float32 engines and trainers see a probability as nothing or nearly.
-constexpr double kUnderflow = 0x1p-126;
-/// Mass of p where q underflows that says nothing against the support assumption.
-constexpr double kNoMass = 1e-6;
-
-/// No row has more of p's mass on tokens with q < u: there p < u·e^s, for at most V tokens; and p ≤ q +
-/// (p − q)⁺, whose sum is tv.
-double underflow_mass(double vocabulary, double span_max, double tv_max) {
-  const double few = vocabulary * kUnderflow;
-  return std::min({1.0, few * std::exp(span_max), few + tv_max});
-}
-
 }  // namespace
 
 AssumptionStatus BoundBuilder::advantage_status(BoundLink& link) const {
@@ -36,41 +24,6 @@ AssumptionStatus BoundBuilder::advantage_status(BoundLink& link) const {
   if (seen.n > 0) link.inputs["advantage_largest"] = seen.max;
   if (seen.n > 0 && seen.max > assumptions.policy->advantage_max) return AssumptionStatus::broken;
   return seen.n == selection.size() ? AssumptionStatus::checked : AssumptionStatus::unchecked;
-}
-
-AssumptionStatus BoundBuilder::add_support() {
-  BoundLink& link = add(5, "support", std::nullopt, Horizon::token);
-  const double span = largest(Metric::logit_span);
-  link.value = underflow_mass(table.vocabulary, span, std::min(1.0, largest(Metric::tv)));
-  link.inputs["p_mass_underflow_max"] = *link.value;
-  link.inputs["q_underflow"] = kUnderflow;
-  link.inputs["logit_span_max"] = span;
-  link.method = "largest mass of p on tokens where q underflows float32, bounded by V*u*e^s and by tv";
-  link.assumption = "every token that K_train can take K_inf can take (supp p inside supp q)";
-  if (!table.has_tokens) return link.status;
-  double least_log_q = 0;
-  for (const std::size_t i : selection)
-    least_log_q = std::min(least_log_q, table.sequences[i].target.min_log_q);
-  link.inputs["least_log_q"] = least_log_q;
-  link.inputs["smallest_q_a"] = std::exp(least_log_q);
-  if (!table.sampled_by_inf() || values_only) return link.status;
-  const MeanRules resampling{.means = schema::Means::approximate};
-  const auto ratio = test_metric(table, selection, {Metric::ratio_mean, {}}, {1, true}, resampling, alpha, seed);
-  const auto ess = test_metric(table, selection, {Metric::ess_fraction, {}}, {kLeastEssFraction, false},
-                               resampling, alpha, seed);
-  if (!ratio || !ess) return link.status;
-  link.inputs["ratio_mean"] = ratio->estimate;
-  link.inputs["ess_fraction"] = ess->estimate;
-  if (ratio->lower) link.inputs["ratio_mean_lower"] = *ratio->lower;
-  if (ratio->upper) link.inputs["ratio_mean_upper"] = *ratio->upper;
-  link.clusters = ratio->clusters;
-  link.method += "; ratio_mean by " + (ratio->undecidable.empty() ? ratio->method : ratio->undecidable);
-  link.approximate = true;
-  if (!(ess->estimate > kLeastEssFraction) || !ratio->upper) return link.status;
-  // A mean ratio below 1 is mass of p where q has none: the support assumption fails.
-  if (*ratio->upper < 1) return link.status = AssumptionStatus::broken;
-  if (*link.value <= kNoMass) link.status = AssumptionStatus::checked;
-  return link.status;
 }
 
 void BoundBuilder::add_policy(const MeanTest& tv) {
@@ -90,8 +43,10 @@ void BoundBuilder::add_policy(const MeanTest& tv) {
       part("support of p inside that of q", support) + "; prefixes as K_inf samples them";
   link.assumption = assumption;
   // The score norm can not be seen in captures, so what is known of the rest checks parts of it only.
-  const bool broken = advantages == AssumptionStatus::broken || support == AssumptionStatus::broken;
-  link.status = broken ? AssumptionStatus::broken : AssumptionStatus::unchecked;
+  const auto any = [&](AssumptionStatus status) { return advantages == status || support == status; };
+  link.status = any(AssumptionStatus::broken)       ? AssumptionStatus::broken
+                : any(AssumptionStatus::suspicious) ? AssumptionStatus::suspicious
+                                                    : AssumptionStatus::unchecked;
   const AssumptionStatus status = link.status;
   add_clipped(scale, assumption + "; importance ratios clipped at is_clip", status);
   if (assumptions.max_tokens == 0) return;

@@ -180,7 +180,7 @@ void BoundBuilder::add_sequence_scaled(std::uint32_t number, const char* name, B
   link.from = sequence.name;
   link.approximate = true;
   link.assumption = assumption + "; " + sequence.assumption;
-  link.status = status == AssumptionStatus::broken ? status : sequence.status;
+  link.status = status >= AssumptionStatus::suspicious ? std::max(status, sequence.status) : sequence.status;
 }
 
 void BoundBuilder::add_inversion() {

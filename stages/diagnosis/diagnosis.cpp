@@ -136,10 +136,11 @@ json buckets_json(const std::array<gpu::ProfileBucket, N>& buckets, From from) {
 }  // namespace
 
 std::string_view to_string(Pattern pattern) {
-  constexpr std::array<std::string_view, 13> names = {
-      "nonfinite",        "truncated_support", "off_by_one",  "permuted_columns", "scaled_logits",
-      "bf16_logprobs",    "wrong_weights",     "one_slice",   "some_sequences",   "grows_with_position",
-      "attention_scores", "sequence_start",    "some_weights"};
+  constexpr std::array<std::string_view, 16> names = {
+      "nonfinite",      "truncated_support",   "off_by_one",       "permuted_columns",
+      "scaled_logits",  "bf16_logprobs",       "wrong_weights",    "one_slice",
+      "some_sequences", "grows_with_position", "attention_scores", "sequence_start",
+      "some_weights",   "column_range",        "penalty",          "leaks_target"};
   return names.at(static_cast<std::size_t>(pattern));
 }
 
@@ -157,7 +158,9 @@ Diagnosis diagnose(const gpu::MeasurementTable& table, const Floors& floors) {
     out.summary = noise;
     return out;
   }
-  if (!look_for_onset(table, out)) {  // sequences that reach that position stand out by their length alone
+  const bool told = look_for_columns(table, out) || look_for_leak(table, out);
+  if (!told &&
+      !look_for_onset(table, out)) {  // sequences that reach that position stand out by their length alone
     if (!look_for_shapes(figures, scope, out) && !look_for_position(table, scope, out)) {
       // What stands out beside a drift that is a fault by itself is not the whole fault.
       const ScopeFigures rest = scope.part ? figures_of(table, others(table, scope.sequences)) : all;
@@ -166,6 +169,7 @@ Diagnosis diagnose(const gpu::MeasurementTable& table, const Floors& floors) {
     }
     look_for_subset(scope, out);
   }
+  if (out.suspicions.empty()) look_for_knowledge(table, out);
   if (out.suspicions.empty()) {
     out.summary = none_text(all, floors);
     return out;

@@ -26,6 +26,9 @@ enum class Pattern : std::uint8_t {
   attention_scores,     ///< drift except where there is only one token to attend to
   sequence_start,       ///< drift that is largest at the beginning of sequences and fades
   some_weights,         ///< in every sequence, drift as large as that of coarse rounding
+  column_range,         ///< drift in a range of columns of the head alone
+  penalty,              ///< tokens that were there before are less likely, or more
+  leaks_target,         ///< K_inf knows the token that it is to predict
 };
 [[nodiscard]] std::string_view to_string(Pattern pattern);  ///< "off_by_one" and so on
 

@@ -7,7 +7,7 @@
 #include "stages/report/wording.hpp"
 
 // The patterns that a diagnosis knows. Every threshold here is judgement: far from what rounding was seen to
-// leave (tests/stages/diagnosis_test.cpp), and met by the injected fault.
+// leave (tests/stages/diagnosis/diagnosis_test.cpp), and met by the injected fault.
 
 namespace driftgate::stages {
 namespace {

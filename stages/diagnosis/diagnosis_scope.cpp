@@ -168,7 +168,8 @@ std::string leaning(const gpu::MeasurementTable& table, const std::vector<Sized>
   return text;
 }
 
-void narrow(const std::vector<Sized>& sizes, const std::vector<bool>& inside, std::size_t sized, Scope& scope) {
+void narrow(const std::vector<Sized>& sizes, const std::vector<bool>& inside, std::size_t sized,
+            Scope& scope) {
   scope.part = true;
   scope.sequences.clear();
   for (const Sized& s : sizes) {

@@ -16,11 +16,11 @@ namespace driftgate::stages {
 struct ScopeFigures {
   std::uint64_t sequences = 0, rows = 0;  ///< rows: those with full logits
   double tv = 0, kl = 0, flips = 0, overlap = 0, rms = 0, entropy = 0;
-  double abs_log_ratio = 0;   ///< mean |log w| of target tokens
-  double entropy_gap = 0;     ///< mean |entropy_inf − entropy_train|
-  double one_way = 0;         ///< share of rows whose entropy changed in the more frequent direction
-  bool sharper = false;       ///< the more frequent direction is down: K_inf is sharper
-  double coherence = 0;       ///< |mean change of entropy| over entropy_gap: 1 if all changes have one sign
+  double abs_log_ratio = 0;  ///< mean |log w| of target tokens
+  double entropy_gap = 0;    ///< mean |entropy_inf − entropy_train|
+  double one_way = 0;        ///< share of rows whose entropy changed in the more frequent direction
+  bool sharper = false;      ///< the more frequent direction is down: K_inf is sharper
+  double coherence = 0;      ///< |mean change of entropy| over entropy_gap: 1 if all changes have one sign
   /// The factor s that makes K_inf's logits of K_train's, if that is all the drift. Then, with q ∝ p^s,
   /// (s − 1)(H(p) − H(q) − KL(q‖p)) = KL(q‖p) + KL(p‖q) in every row, and so in sums over rows.
   double scale = 0;
@@ -82,6 +82,12 @@ struct PositionStep {
 void look_for_nonfinite(const gpu::MeasurementTable& table, Diagnosis& out);
 [[nodiscard]] bool look_for_shapes(const ScopeFigures& figures, const Scope& scope, Diagnosis& out);
 void look_for_bf16(const gpu::MeasurementTable& table, Diagnosis& out);
+/// A penalty on tokens that were there before, or drift in a range of columns.
+[[nodiscard]] bool look_for_columns(const gpu::MeasurementTable& table, Diagnosis& out);
+/// A kernel that knows the target token: one that gains by it, and one that only loses less than it should,
+/// which is looked for where no other pattern was found.
+[[nodiscard]] bool look_for_leak(const gpu::MeasurementTable& table, Diagnosis& out);
+void look_for_knowledge(const gpu::MeasurementTable& table, Diagnosis& out);
 /// Drift that begins at one position in all sequences, with none before it.
 [[nodiscard]] bool look_for_onset(const gpu::MeasurementTable& table, Diagnosis& out);
 [[nodiscard]] bool look_for_position(const gpu::MeasurementTable& table, const Scope& scope, Diagnosis& out);

@@ -205,20 +205,25 @@ std::vector<std::string> parts_of(const std::string& assumption) {
 }
 
 std::string open_points(const CertificateInputs& in) {
-  std::map<std::string, std::string> unchecked, broken;
+  std::map<std::string, std::string> unchecked, suspicious, broken;
   for (const BoundLink& link : in.chains->front().links) {
     if (link.status == AssumptionStatus::checked) continue;
-    const bool known = link.status == AssumptionStatus::broken;  // which part of it is, the link does not say
+    // Which part of it is broken or suspicious, the link does not say.
+    const bool broke = link.status == AssumptionStatus::broken;
+    const bool known = broke || link.status == AssumptionStatus::suspicious;
     const auto parts = known ? std::vector<std::string>{link.assumption} : parts_of(link.assumption);
     for (const std::string& part : parts) {
       if (!known && part.ends_with(kCheckedPart)) continue;
-      std::string& names = (known ? broken : unchecked)[part];
+      std::string& names = (broke ? broken : known ? suspicious : unchecked)[part];
       names += (names.empty() ? "" : ", ") + link.name;
     }
   }
   std::string out = "## What is unchecked\n\n";
   for (const auto& [assumption, names] : broken)
     out += fmt::format("- **Contradicted by the data**: {} — nothing is proven by {}.\n",
+                       markdown_text(assumption), names);
+  for (const auto& [assumption, names] : suspicious)
+    out += fmt::format("- **The data speak against it, but no exact test is possible**: {} — under {}.\n",
                        markdown_text(assumption), names);
   for (const auto& [assumption, names] : unchecked)
     out += fmt::format("- {} — under {}.\n", markdown_text(assumption), names);

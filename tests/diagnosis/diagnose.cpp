@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "gpu/drift.hpp"
+#include "gpu/compare_bits.hpp"
 #include "stages/diagnosis/diagnosis.hpp"
 
 using namespace driftgate;
@@ -23,7 +23,7 @@ gpu::MeasurementTable measured(const gpu::Capture& train, const std::string& pat
                                const gpu::Corpus& corpus) {
   gpu::MeasureOptions options;
   options.threads = 1;
-  return or_end(gpu::measure(train, or_end(gpu::Capture::open(path)), &corpus, options));
+  return or_end(gpu::measure_with_bits(train, or_end(gpu::Capture::open(path)), &corpus, options, {}));
 }
 
 }  // namespace

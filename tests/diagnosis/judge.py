@@ -3,7 +3,7 @@
 
     judge.py SET PROGRAM [--rounding bf16] [--only TEXT] [--table]
 
-SET is battery, held-out or benign; PROGRAM is driftgate_diagnose. Ends with 1 when fewer are right than the set
+SET is battery, held-out, referee or benign; PROGRAM is driftgate_diagnose. Ends with 1 when fewer are right than the set
 demands of a K_inf that is float32 but for its fault, or when anything is said of a benign pair."""
 import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is imported
@@ -18,12 +18,13 @@ import tempfile
 import battery
 import benign
 import held_out
+import referee
 from names import judge
 from world import CORPUS, World
 
 FORMS = (0, 8)
 # Right ones from position 0 and from position 8, where K_inf has no other rounding.
-LEAST = {"battery": (59, 57), "held-out": (14, 14)}
+LEAST = {"battery": (59, 57), "held-out": (14, 14), "referee": (13, 13)}
 
 
 class Program:
@@ -65,7 +66,7 @@ def rows_of_faults(faults, world, program, folder):
 
 
 def judge_faults(name, world, program, folder, only, table):
-    faults = {"battery": battery, "held-out": held_out}[name].FAULTS
+    faults = {"battery": battery, "held-out": held_out, "referee": referee}[name].FAULTS
     faults = [fault for fault in faults if only in fault.name]
     right = dict.fromkeys(FORMS, 0)
     if table:
@@ -102,7 +103,7 @@ def judge_benign(world, program, folder, only, table):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("set", choices=["battery", "held-out", "benign"])
+    parser.add_argument("set", choices=["battery", "held-out", "referee", "benign"])
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--rounding", choices=["none", "bf16"], default="none", help="K_inf before any fault")
     parser.add_argument("--only", default="", help="faults whose name holds this text")

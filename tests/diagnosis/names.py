@@ -8,6 +8,7 @@ GROWS, ATTENTION, START = "grows_with_position", "attention_scores", "sequence_s
 WRONG, SOME = "wrong_weights", "some_weights"
 SCALED, FILTERED, SHIFTED, PERMUTED = "scaled_logits", "truncated_support", "off_by_one", "permuted_columns"
 SLICE, SEQUENCES, NONFINITE = "one_slice", "some_sequences", "nonfinite"
+COLUMNS, PENALTY, LEAKS = "column_range", "penalty", "leaks_target"
 # From position 8 on a fault of attention cannot be told from one of the weights by its place. What is said
 # must then name both.
 BLIND_ATTENTION = (ATTENTION, GROWS, WRONG, SOME)

@@ -66,6 +66,7 @@ void referee_fixed_data(const Effort& effort, Figures& out);
 void referee_long_sequences(const Effort& effort, Figures& out);
 void paired_tasks(const Effort& effort, Figures& out);
 void many_tests(const Effort& effort, Figures& out);
+void sampler_support(const Effort& effort, Figures& out);
 void slices_against_rest(const Effort& effort, Figures& out);
 void guard_run_lengths(const Effort& effort, Figures& out);
 void guard_delays(const Effort& effort, Figures& out);

@@ -29,7 +29,8 @@ constexpr Experiment kExperiments[] = {
     {"power", power_of_means},        {"shares", fixed_shares},           {"referee", referee_fixed_data},
     {"long", referee_long_sequences}, {"paired", paired_tasks},           {"many", many_tests},
     {"slices", slices_against_rest},  {"guard", guard_run_lengths},       {"guard-delays", guard_delays},
-    {"guard-users", guard_users},     {"probes", golden_probes},          {"rescoring", rescored_answers}};
+    {"guard-users", guard_users},     {"probes", golden_probes},          {"rescoring", rescored_answers},
+    {"support", sampler_support}};
 
 int usage() {
   std::fprintf(stderr,

@@ -212,7 +212,7 @@ TEST_CASE("sampled tokens bound whole sequences exactly, with a third of the lev
   CHECK(named(bound_chain(table, {}, {}, 0.05, 1), "sequence_sampled") == nullptr);
 }
 
-TEST_CASE("the support of p is checked with figures, and a mean ratio below 1 breaks it") {
+TEST_CASE("the support of p is checked with figures, and a mean ratio below 1 makes it suspicious") {
   schema::Assumptions assumptions;
   assumptions.policy = schema::Assumptions::Policy{1, 1, 0.2, {}};
   auto table = corpus();
@@ -236,9 +236,59 @@ TEST_CASE("the support of p is checked with figures, and a mean ratio below 1 br
   CHECK(support->inputs.at("ratio_mean_upper") > 1);
   CHECK(*support->value < 1e-34);
   CHECK(named(good, "policy_gradient")->status == AssumptionStatus::unchecked);
-  const BoundChain broken = chain_at(0.9);
-  CHECK(named(broken, "support")->status == AssumptionStatus::broken);
-  CHECK(named(broken, "policy_gradient")->status == AssumptionStatus::broken);
+  const BoundChain suspicious = chain_at(0.9);
+  CHECK(named(suspicious, "support")->status == AssumptionStatus::suspicious);
+  CHECK(named(suspicious, "policy_gradient")->status == AssumptionStatus::suspicious);
+  CHECK(best_link(suspicious, schema::Bound::policy_gradient, schema::Horizon::token) != nullptr);
+}
+
+TEST_CASE(
+    "with full logits the support is broken by an e-value or by mass where q underflows, not by ratios") {
+  schema::Assumptions assumptions;
+  assumptions.policy = schema::Assumptions::Policy{1, 1, 0.2, {}};
+  const auto chain_of = [&](const gpu::SupportSums& sums) {
+    auto table = corpus();
+    table.has_tokens = true;
+    table.inf.kernel = table.inf.token_source = table.train.token_source = "tinylm-bf16";
+    for (gpu::SequenceRow& row : table.sequences) {
+      row.target.n = 16, row.target.w = 14, row.target.w_squares = 14, row.target.min_log_q = -3;
+      row.support = sums;
+      row.support->rows = 16;
+    }
+    return bound_chain(table, assumptions, {}, 0.05, 1);
+  };
+  const auto status_of = [&](const gpu::SupportSums& sums) {
+    return named(chain_of(sums), "support")->status;
+  };
+  CHECK(status_of({}) == AssumptionStatus::checked);  // the mean ratio is 14/16, and says nothing here
+  gpu::SupportSums lost;
+  lost.p_lost = 16 * 0.002;
+  CHECK(status_of(lost) == AssumptionStatus::broken);
+  lost.p_lost = 16 * 0.0005;
+  CHECK(status_of(lost) == AssumptionStatus::checked);
+
+  const auto sequences = static_cast<double>(corpus().sequences.size());
+  gpu::SupportSums filtered;
+  filtered.filters[4] = std::log(20 * 4 * gpu::kFilterBets) / sequences * 1.01;
+  filtered.filters_p[4] = 16 * 0.05;
+  const BoundChain chain = chain_of(filtered);
+  const BoundLink* support = named(chain, "support");
+  CHECK(support->status == AssumptionStatus::broken);
+  CHECK(support->method.ends_with("tokens were taken as by a sampler with top_p = 0.95"));
+  CHECK(support->inputs.at("p_mass_missing") == doctest::Approx(0.05));
+  CHECK(support->inputs.at("e_value_not_sampled_from_q") > 20);
+  CHECK(named(chain, "policy_gradient")->status == AssumptionStatus::broken);
+  filtered.filters[4] *= 0.97;
+  CHECK(status_of(filtered) == AssumptionStatus::checked);
+  gpu::SupportSums untaken;
+  untaken.untaken = std::log(80) / sequences * 1.01;
+  CHECK(status_of(untaken) == AssumptionStatus::broken);
+  gpu::SupportSums ranges;
+  ranges.ranges = std::log(80) / sequences * 1.01;
+  CHECK(status_of(ranges) == AssumptionStatus::broken);
+  gpu::SupportSums preferred;
+  preferred.preference[3] = std::log(20 * 4 * gpu::kPreferenceBets) / sequences * 1.01;
+  CHECK(status_of(preferred) == AssumptionStatus::broken);
 }
 
 TEST_CASE("captures of a part of each distribution have a chain from the upper bound of tv") {

@@ -14,6 +14,7 @@ import type { PromotionStore } from './store';
 const STATUS: Record<string, [Tone, IconName]> = {
   checked: ['good', 'pass'],
   unchecked: ['warn', 'inconclusive'],
+  suspicious: ['warn', 'inconclusive'],
   broken: ['bad', 'violated'],
 };
 

@@ -1,0 +1,2 @@
+#define DRIFTGATE_BETS kAvx2Bets
+#include "gpu/support/bets_kernel.inl"

@@ -1,0 +1,2 @@
+#define DRIFTGATE_BETS kAvx512Bets
+#include "gpu/support/bets_kernel.inl"

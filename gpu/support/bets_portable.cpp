@@ -1,0 +1,2 @@
+#define DRIFTGATE_BETS kPortableBets
+#include "gpu/support/bets_kernel.inl"
