@@ -5,7 +5,7 @@
 
 namespace driftgate::gpu {
 
-inline constexpr std::uint64_t kMostColumnRows = 1'024;
+inline constexpr std::uint64_t kMostColumnRows = 128;
 inline constexpr std::uint32_t kMostColumnBlocks = 256;
 
 /// Fills in MeasurementTable::columns from rows spread evenly over captures of full logits in the memory of

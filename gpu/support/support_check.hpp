@@ -8,7 +8,7 @@
 namespace driftgate::gpu {
 
 /// Columns of each capture that a check reads at most, but at least kLeastSupportRows rows.
-inline constexpr std::uint64_t kSupportColumns = std::uint64_t{1} << 27;
+inline constexpr std::uint64_t kSupportColumns = std::uint64_t{1} << 26;
 inline constexpr std::uint64_t kLeastSupportRows = 512, kMostSupportRows = 4'096;
 
 /// Fills in SequenceRow::support: tests on rows spread evenly over the captures whether K_inf sampled the

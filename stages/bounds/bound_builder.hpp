@@ -35,7 +35,8 @@ struct BoundBuilder {
   std::uint64_t seed;
   std::optional<double> reward_tolerance{};
   BoundChain chain{};
-  bool values_only = false;  ///< no confidence limits, most of whose cost is resampling
+  std::string lost_support{};  ///< why q does not cover p, where that is known
+  bool values_only = false;    ///< no confidence limits, most of whose cost is resampling
 
   /// Link 1: bounds from the largest logit span of the measured rows.
   void add_span_links();
@@ -117,7 +118,7 @@ struct BoundBuilder {
   /// Appends the link that checks whether q covers p, bounds_support.cpp.
   AssumptionStatus add_support();
   /// Sets the status of that link by the exact test on rows of full logits; false where no row was tested.
-  bool test_support(BoundLink& link) const;
+  bool test_support(BoundLink& link);
   /// Appends the bias under importance ratios that are clipped at `is_clip`.
   void add_clipped(double scale, const std::string& assumption, AssumptionStatus status);
 };

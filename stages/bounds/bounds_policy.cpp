@@ -40,7 +40,8 @@ void BoundBuilder::add_policy(const MeanTest& tv) {
   const AssumptionStatus advantages = advantage_status(link);
   const std::string assumption =
       part("advantages within advantage_max", advantages) + "; score norm within score_norm_max; " +
-      part("support of p inside that of q", support) + "; prefixes as K_inf samples them";
+      part("support of p inside that of q" + (lost_support.empty() ? "" : ", but " + lost_support), support) +
+      "; prefixes as K_inf samples them";
   link.assumption = assumption;
   // The score norm can not be seen in captures, so what is known of the rest checks parts of it only.
   const auto any = [&](AssumptionStatus status) { return advantages == status || support == status; };

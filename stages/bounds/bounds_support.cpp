@@ -105,7 +105,7 @@ SupportEvidence evidence_of(const gpu::SupportSums& sums) {
 
 }  // namespace
 
-bool BoundBuilder::test_support(BoundLink& link) const {
+bool BoundBuilder::test_support(BoundLink& link) {
   const gpu::SupportSums sums = total_support(table, selection);
   if (sums.rows == 0) return false;
   const SupportEvidence evidence = evidence_of(sums);
@@ -116,11 +116,14 @@ bool BoundBuilder::test_support(BoundLink& link) const {
   link.method +=
       fmt::format("; e-value, over {} rows, that the tokens were not sampled from q", count_text(sums.rows));
   if (evidence.log_e >= -std::log(alpha)) {
-    link.status = AssumptionStatus::broken;
-    link.method += ": " + evidence.because;
+    lost_support = evidence.because;
     if (evidence.p_missing) link.inputs["p_mass_missing"] = *evidence.p_missing;
   } else if (lost > kLostMass) {
+    lost_support = fmt::format("{} of the mass of p is where q underflows float32", percent(lost));
+  }
+  if (!lost_support.empty()) {
     link.status = AssumptionStatus::broken;
+    link.assumption += ", but " + lost_support;
   } else if (*link.value <= kNoMass || (sums.rows == chain.rows && lost <= kNoMass)) {
     link.status = AssumptionStatus::checked;
   }

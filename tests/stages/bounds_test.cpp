@@ -274,7 +274,8 @@ TEST_CASE(
   const BoundChain chain = chain_of(filtered);
   const BoundLink* support = named(chain, "support");
   CHECK(support->status == AssumptionStatus::broken);
-  CHECK(support->method.ends_with("tokens were taken as by a sampler with top_p = 0.95"));
+  CHECK(support->assumption.ends_with(", but tokens were taken as by a sampler with top_p = 0.95"));
+  CHECK(named(chain, "policy_gradient")->assumption.contains("with top_p = 0.95; prefixes as"));
   CHECK(support->inputs.at("p_mass_missing") == doctest::Approx(0.05));
   CHECK(support->inputs.at("e_value_not_sampled_from_q") > 20);
   CHECK(named(chain, "policy_gradient")->status == AssumptionStatus::broken);
