@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <limits>
 #include <string_view>
 #include <vector>
 
-#include "gpu/cpu/half.hpp"
+#include "gpu/capture/row_logits.hpp"
 
 namespace driftgate::gpu {
 
@@ -25,28 +24,10 @@ constexpr double kLostPlaces = 4;
 constexpr std::uint32_t kBlock = 64;  ///< logits that are read at once
 constexpr std::array kSides{"train", "inf"};
 
-double value_at(const std::byte* row, DType dtype, std::uint32_t at) {
-  if (dtype == DType::f32) {
-    float value = 0;
-    std::memcpy(&value, row + sizeof(value) * at, sizeof(value));
-    return value;
-  }
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, row + sizeof(bits) * at, sizeof(bits));
-  return dtype == DType::f16 ? cpu::from_f16(bits) : cpu::from_bf16(bits);
-}
-
 /// The spacing of numbers near 1.
 double spacing(DType dtype) {
   if (dtype == DType::f32) return 0x1p-23;
   return dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
-}
-
-const std::byte* row_of(const Capture& capture, std::uint64_t row, DType& dtype) {
-  const auto after = std::ranges::upper_bound(capture.segments(), row, {}, &CaptureSegment::first_row);
-  const CaptureSegment& segment = *std::prev(after);
-  dtype = segment.dtype;
-  return segment.logits + static_cast<std::size_t>((row - segment.first_row) * segment.row_bytes);
 }
 
 /// The beginning of a finding's text, which changes when tables are merged.
@@ -76,13 +57,14 @@ const CaptureFinding* find(const MeasurementTable& table, std::string_view side)
 
 std::optional<double> unphysical(const std::byte* row, DType dtype, std::uint32_t vocabulary) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const LogitRow logits{row, dtype};
   double largest = -kInfinity, least = kInfinity;
   std::uint32_t finite = 0;
   bool ordinary = false;
   for (std::uint32_t begin = 0, end = 0; begin < vocabulary; begin = end) {
     end = begin + std::min(vocabulary - begin, kBlock);
     for (std::uint32_t v = begin; v < end; ++v) {
-      const double value = value_at(row, dtype, v);
+      const double value = logits.at(v);
       if (!std::isfinite(value)) continue;
       ++finite;
       largest = std::max(largest, value);
@@ -103,9 +85,8 @@ void LogitCheck::look(const Capture& train, const Capture& inf, std::uint64_t ro
   for (std::size_t i = 0; i < captures.size(); ++i) {
     const Capture& capture = *captures[i];
     if (capture.on_device()) continue;
-    DType dtype{};
-    const std::byte* logits = row_of(capture, row, dtype);
-    const auto largest = unphysical(logits, dtype, capture.vocabulary());
+    const LogitRow logits = logits_of(capture, row);
+    const auto largest = unphysical(logits.data, logits.dtype, capture.vocabulary());
     if (!largest) continue;
     Side& side = sides_[i];
     if (side.rows++ > 0) continue;

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
+#include <iterator>
 
 #include "gpu/capture/capture.hpp"
 #include "gpu/cpu/half.hpp"
@@ -27,19 +28,11 @@ struct LogitRow {
   }
 };
 
-/// Finds the logits of rows of a capture of full logits, which are asked for in ascending order.
-class RowLogits {
- public:
-  explicit RowLogits(const Capture& capture) : segments_(capture.segments()) {}
-  [[nodiscard]] LogitRow at(std::uint64_t row) {
-    while (row >= segments_[at_].first_row + segments_[at_].rows) ++at_;
-    const CaptureSegment& of = segments_[at_];
-    return {of.logits + static_cast<std::size_t>((row - of.first_row) * of.row_bytes), of.dtype};
-  }
-
- private:
-  std::span<const CaptureSegment> segments_;
-  std::size_t at_ = 0;
-};
+/// The logits of one row of a capture of full logits.
+[[nodiscard]] inline LogitRow logits_of(const Capture& capture, std::uint64_t row) {
+  const auto after = std::ranges::upper_bound(capture.segments(), row, {}, &CaptureSegment::first_row);
+  const CaptureSegment& of = *std::prev(after);
+  return {of.logits + static_cast<std::size_t>((row - of.first_row) * of.row_bytes), of.dtype};
+}
 
 }  // namespace driftgate::gpu

@@ -106,13 +106,12 @@ void check_columns(const Capture& train, const Capture& inf, MeasurementTable& t
   if (train.mode() != CaptureMode::full || train.on_device() || inf.on_device() || train.rows() == 0) return;
   ColumnContrast found;
   ColumnPass pass(train.vocabulary(), found);
-  RowLogits train_rows(train), inf_rows(inf);
   TokensBefore before(train);
   const Tokens none;
   const std::uint64_t rows = std::min(train.rows(), kMostColumnRows);
   for (std::uint64_t i = 0; i < rows; ++i) {
     const std::uint64_t row = i * train.rows() / rows;
-    pass.add(train_rows.at(row), inf_rows.at(row), train.has_tokens() ? before.of(row) : none);
+    pass.add(logits_of(train, row), logits_of(inf, row), train.has_tokens() ? before.of(row) : none);
   }
   if (found.rows > 0) table.columns = std::move(found);
 }

@@ -9,6 +9,10 @@
 namespace driftgate::gpu {
 
 inline constexpr std::size_t kBetLanes = 8;
+/// Below the smallest normal float32 engines and trainers see a probability as nothing or nearly.
+inline constexpr double kUnderflow = 0x1p-126;
+/// What q counts as where it is 0 in double; such tokens weigh nothing.
+inline constexpr double kLeastQ = 0x1p-1020;
 
 /// Some columns of one row; their number is a multiple of kBetLanes.
 struct BetColumns {

@@ -8,10 +8,6 @@ namespace driftgate::gpu {
 
 namespace {
 
-/// Below the smallest normal float32 engines see a probability as nothing or nearly.
-constexpr double kUnderflow = 0x1p-126;
-/// What q counts as where it is 0 in double; such tokens weigh nothing.
-constexpr double kLeastQ = 0x1p-1020;
 /// The largest odds keep some wealth where a token is taken after all.
 constexpr double kLargestOdds = 99;
 

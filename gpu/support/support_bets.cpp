@@ -11,8 +11,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kPartColumns = 4'096;
-/// What q counts as where it is 0 in double.
-constexpr double kLeastQ = 0x1p-1020;
 /// Against what has all of q but this nothing is bet.
 constexpr double kLeastRest = 1e-9;
 

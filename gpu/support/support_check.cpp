@@ -30,7 +30,6 @@ void check_support(const Capture& train, const Capture& inf, std::uint32_t threa
   std::unordered_map<std::int64_t, Sequence> sequences;
   for (std::size_t i = 0; i < table.sequences.size(); ++i) sequences[table.sequences[i].sequence] = {i, {}};
   SupportBets bets(train.vocabulary(), train.identity().temperature, threads);
-  RowLogits train_rows(train), inf_rows(inf);
   for (std::uint64_t i = 0; i < rows; ++i) {
     const std::uint64_t row = i * train.rows() / rows;
     const auto at = static_cast<std::size_t>(row);
@@ -44,7 +43,7 @@ void check_support(const Capture& train, const Capture& inf, std::uint32_t threa
     sequence.position = train.positions()[at];
     auto& sums = table.sequences[sequence.index].support;
     if (!sums) sums.emplace();
-    bets.add({train_rows.at(row), inf_rows.at(row), token}, *sums);
+    bets.add({logits_of(train, row), logits_of(inf, row), token}, *sums);
     if (sums->rows == 0) sums.reset();
   }
 }

@@ -284,6 +284,10 @@ void visit(auto& archive, auto& value) {
 /// Invariants that readers of a table rely on.
 bool consistent(const MeasurementTable& table) {
   if (table.infos.size() != table.sequences.size()) return false;
+  if (table.columns) {
+    const std::size_t width = table.columns->block_columns, blocks = table.columns->blocks.size();
+    if (width == 0 || blocks == 0 || blocks != (table.vocabulary + width - 1) / width) return false;
+  }
   const std::size_t bounded = table.partial.metrics.size();
   for (const Metric metric : table.partial.metrics) {
     if (static_cast<std::size_t>(metric) >= kRowMetricCount) return false;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "gpu/support/bets_kernel.hpp"
 #include "stages/bounds/bound_builder.hpp"
 #include "stages/clauses/metric_test.hpp"
 #include "stages/report/wording.hpp"
@@ -18,8 +19,6 @@ namespace {
 using schema::Horizon;
 using schema::Metric;
 
-/// Below the smallest normal float32 engines and trainers see a probability as nothing or nearly.
-constexpr double kUnderflow = 0x1p-126;
 /// Mass of p where q underflows that says nothing against the support assumption.
 constexpr double kNoMass = 1e-6;
 /// Mean mass of p where q underflows that contradicts it.
@@ -30,7 +29,7 @@ constexpr double kLargestEValue = 1e300;
 /// No row has more of p's mass on tokens with q < u: there p < u·e^s, for at most V tokens; and p ≤ q +
 /// (p − q)⁺, whose sum is tv.
 double underflow_mass(double vocabulary, double span_max, double tv_max) {
-  const double few = vocabulary * kUnderflow;
+  const double few = vocabulary * gpu::kUnderflow;
   return std::min({1.0, few * std::exp(span_max), few + tv_max});
 }
 
@@ -135,7 +134,7 @@ AssumptionStatus BoundBuilder::add_support() {
   const double span = largest(Metric::logit_span);
   link.value = underflow_mass(table.vocabulary, span, std::min(1.0, largest(Metric::tv)));
   link.inputs["p_mass_underflow_max"] = *link.value;
-  link.inputs["q_underflow"] = kUnderflow;
+  link.inputs["q_underflow"] = gpu::kUnderflow;
   link.inputs["logit_span_max"] = span;
   link.method = "largest mass of p on tokens where q underflows float32, bounded by V*u*e^s and by tv";
   link.assumption = "every token that K_train can take K_inf can take (supp p inside supp q)";

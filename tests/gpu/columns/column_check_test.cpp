@@ -65,6 +65,14 @@ TEST_CASE("blocks of columns that drift are told from the middle of their rows")
   REQUIRE(again.has_value());
   REQUIRE(again->columns.has_value());
   CHECK(again->columns->blocks[120].sum == table.columns->blocks[120].sum);
+  MeasurementTable wrong = table;
+  wrong.columns->blocks.pop_back();
+  CHECK_FALSE(deserialise(serialise(wrong)).has_value());
+  wrong.columns->blocks.clear();
+  CHECK_FALSE(deserialise(serialise(wrong)).has_value());
+  wrong = table;
+  wrong.columns->block_columns = 0;
+  CHECK_FALSE(deserialise(serialise(wrong)).has_value());
 }
 
 TEST_CASE("tokens of earlier rows of the same sequence are told from the others") {

@@ -203,24 +203,18 @@ TEST_CASE("masked tokens have no part in a row, and rows that cannot be tested a
 
 TEST_CASE(
     "sums do not depend on threads or instruction sets, and 16-bit logits are read as they are stored") {
-  std::mt19937_64 random(8);
-  SupportBets alone(10'000, 0.7, 1), three(10'000, 0.7, 3);
-  SupportSums of_alone, of_three;
-  for (int i = 0; i < 5; ++i) {
-    const Logits logits = random_logits(random, 10'000, 3, 0.1);
-    alone.add(logits.row(i), of_alone);
-    three.add(logits.row(i), of_three);
+  const auto sums_of = [](std::uint32_t threads, const BetsKernel& kernel) {
+    std::mt19937_64 random(8);
+    SupportBets bets(10'003, 0.7, threads, kernel);
+    SupportSums sums;
+    for (int i = 0; i < 5; ++i) bets.add(random_logits(random, 10'003, 3, 0.1).row(i), sums);
+    return sums;
+  };
+  const SupportSums alone = sums_of(1, best_bets());
+  for (const SupportSums& other : {sums_of(3, best_bets()), sums_of(1, kPortableBets)}) {
+    CHECK(wealth(other) == wealth(alone));
+    CHECK(other.p_lost == alone.p_lost);
   }
-  CHECK(wealth(of_alone) == wealth(of_three));
-  SupportBets portable(10'003, 0.7, 1, kPortableBets), best(10'003, 0.7, 1);
-  SupportSums of_portable, of_best;
-  for (int i = 0; i < 5; ++i) {
-    const Logits logits = random_logits(random, 10'003, 3, 0.1);
-    portable.add(logits.row(i), of_portable);
-    best.add(logits.row(i), of_best);
-  }
-  CHECK(wealth(of_portable) == wealth(of_best));
-  CHECK(of_portable.p_lost == of_best.p_lost);
 
   const std::array<std::uint16_t, 3> bf16{0x3f80, 0x4000, 0xbf80};  // 1, 2, -1
   const std::array<float, 3> f32{1, 2, -1};
