@@ -177,6 +177,7 @@ def upgrade(root, newer, manager):
         wait_for("the end of the router before", lambda: not os.path.exists(f"/proc/{before}/exe"))
     users.served_all("upgrade")
     check(after != before, "the router is the same process")
-    replaced = client(root, "audit", "query", "--kind", "router_replaced", "--json")
-    check('"handed_over"' in replaced.replace(" ", ""), f"the hand-over is not on record: {replaced}")
+    # The daemon records the hand-over after the new router serves, and not at the same moment.
+    wait_for("the record of the hand-over",
+             lambda: '"handed_over"' in client(root, "audit", "query", "--kind", "router_replaced", "--json").replace(" ", ""))
     check("roots: [\"/usr/share/driftgate\"]" in open(root + CONFIG, encoding="utf-8").read(), "the upgrade undid a change of the settings")
