@@ -97,7 +97,7 @@ def percentile(values, share):
 
 def at_half(text):
     """The test's contract with half of the traffic for as long as the test takes."""
-    for old, new in (("steps: [{share: 0.1}, {share: 0.5, approval: true}, {share: 1.0}]", "steps: [{share: 0.5}, {share: 1.0}]"),
+    for old, new in (("steps: [{share: 0.25}, {share: 0.5, approval: true}, {share: 1.0}]", "steps: [{share: 0.5}, {share: 1.0}]"),
                      ("soak: 1s", "soak: 10m")):
         check(old in text, f"the test's contract lost {old!r}")
         text = text.replace(old, new, 1)

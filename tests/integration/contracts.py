@@ -6,9 +6,10 @@ import re
 import sqlite3
 import struct
 import subprocess
+import sys
 
 from harness import DRIFTGATE, ROOT, TINYLM, check
-from world import DATA, MODEL_DIR, run
+from world import CAPTURED, DATA, MODEL_DIR, run
 
 DEMO = os.path.join(ROOT, "configs", "demo", "contract.yaml")
 CAPTURES = os.path.join(DATA, "captures")
@@ -35,7 +36,7 @@ def client(world, who, *words, expect=0):
 
 def capture(world, name, kernel, corpus, *flags, like=None):
     out = os.path.join(world.folder, f"{name}.safetensors")
-    command = [TINYLM, "capture", "--model", MODEL_DIR, "--kernel", kernel, "--corpus", corpus, "--out", out, *flags]
+    command = [sys.executable, CAPTURED, out, TINYLM, "capture", "--model", MODEL_DIR, "--kernel", kernel, "--corpus", corpus, *flags]
     subprocess.run(command + (["--like", like] if like else []), check=True, capture_output=True)
     return out
 

@@ -118,14 +118,24 @@ def port_of(process, path):
     return wait_for(f"the port file of {process.name}", ready)
 
 
+def short_prompts(folder):
+    """The example's prompts, of which an engine reads only the beginnings: that is most of its work for a request."""
+    path = os.path.join(folder, "prompts.jsonl")
+    with open(os.path.join(EXAMPLE, "data", "prompts.jsonl"), encoding="utf-8") as whole, open(path, "w", encoding="utf-8") as short:
+        for line in whole:
+            asked = json.loads(line)
+            short.write(json.dumps({**asked, "prompt": asked["prompt"][:16]}) + "\n")
+    return path
+
+
 class Load:
-    """Bounded real traffic through the router: distinct sticky keys, at most 16 tokens each."""
+    """Bounded real traffic through the router: distinct sticky keys, at most 4 tokens each."""
 
     def __init__(self, world, url, rate=80, seconds=1800):
         self.out = os.path.join(world.folder, f"load-{time.monotonic_ns()}.json")
         self.process = world.process("load", [
-            TINYLM, "load", "--url", url, "--prompts", os.path.join(EXAMPLE, "data", "prompts.jsonl"),
-            "--rate", str(rate), "--seconds", str(seconds), "--max-tokens", "8",
+            TINYLM, "load", "--url", url, "--prompts", short_prompts(world.folder),
+            "--rate", str(rate), "--seconds", str(seconds), "--max-tokens", "4",
             "--key-prefix", f"k{time.monotonic_ns()}", "--json", self.out])
 
     def stop(self):

@@ -339,7 +339,7 @@ def every_kind_of_contract_error_is_refused_by_name(world):
         "kl_inf_train": ("metric: kl_inf_train", "metric: kl_inf_trian"),
         "range": ("metric: tv, aggregate: sequence_mean, clip: 0.25, max: ", "metric: tv, aggregate: sequence_mean, clip: 0.25, max: 7"),
         "dimension": ("{language: de}", "{lingo: de}"),
-        "increase": ("{share: 0.1}", "{share: 0.9}"),
+        "increase": ("{share: 0.25}", "{share: 0.9}"),
         "more than one": ("id: finite", "id: kl"),
         "alias": ("name: ", "name: &anchor "),
         "max": ("max: 0}", "maximum: 0}"),

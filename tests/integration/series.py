@@ -15,16 +15,16 @@ def the_ramp_is_shown(world, promotion):
     series = world.api("GET", f"/v1/promotions/{promotion}/series", expect=200)
     check(series["stage"] == "canary", f"the series is of {series['stage']}")
     shares = course(series["points"], "share_bp")
-    check(shares == [1000, 5000, 9900], f"the ramp went through {shares}")
+    check(shares == [2500, 5000, 9900], f"the ramp went through {shares}")
     check(series["points"][-1]["action"] == "finish", f"the last point: {series['points'][-1]}")
     planned = [(step["share_bp"], step["approval"], step["bake"]) for step in series["planned"]]
-    check(planned == [(1000, False, False), (5000, True, False), (9900, False, False), (9900, False, True)],
+    check(planned == [(2500, False, False), (5000, True, False), (9900, False, False), (9900, False, True)],
           f"planned is {planned}")
     kinds = {mark["kind"] for mark in series["marks"]}
     check({"route_applied", "approval_given", "state_changed"} <= kinds, f"marks of kinds {kinds}")
     check(all(mark["actor"] is None for mark in series["marks"]), "a viewer sees who did what")
     applied = [mark["text"] for mark in series["marks"] if mark["kind"] == "route_applied"]
-    check(applied[:3] == ["share 0% → 10%", "share 10% → 50%", "share 50% → 99%"], f"shares in force: {applied}")
+    check(applied[:3] == ["share 0% → 25%", "share 25% → 50%", "share 50% → 99%"], f"shares in force: {applied}")
     latencies = [point["latency"]["total_ms"][arm] for point in series["points"] for arm in ("candidate", "incumbent")]
     check(any(latencies) and all(q is None or q == sorted(q) for q in latencies), f"latencies: {latencies[:8]}")
     errors = [c for c in series["clauses"] if (c["clause"], c["limit_kind"]) == ("runtime.errors", "max")]

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 
 from harness import DRIFTGATE, EXAMPLE, PATIENCE_S, ROOT, TINYLM, Load, Process, call, check, port_of, verified, wait_for
@@ -17,6 +18,7 @@ DATA = os.path.join(EXAMPLE, "data")
 
 # Small limits, so that a test ends in seconds; the statistics are those of every contract.
 CONTRACT = os.path.join(ROOT, "tests", "integration", "contract.yaml")
+CAPTURED = os.path.join(ROOT, "tests", "integration", "captured.py")
 
 
 def held_port():
@@ -105,8 +107,8 @@ class World:
             node[leaf] = value
         tree["roots"] = [DATA, MODEL_DIR, self.folder]
         tree["adapters"] = {
-            f"tinylm-{kernel}{suffix}": [TINYLM, "capture", "--model", MODEL_DIR, "--kernel", kernel, *flags,
-                                         "--corpus", "{corpus}", "--like", "{train}", "--out", "{out}"]
+            f"tinylm-{kernel}{suffix}": [sys.executable, CAPTURED, "{out}", TINYLM, "capture", "--model", MODEL_DIR, "--kernel",
+                                         kernel, *flags, "--corpus", "{corpus}", "--like", "{train}"]
             for kernel in ("f32", "bf16", "int8", "int8-static")
             for suffix, flags in (("", []), ("-batch8", ["--batch", "8"]))}
         return json.dumps(tree, indent=1)  # YAML is a superset of JSON

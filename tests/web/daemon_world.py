@@ -16,9 +16,9 @@ PEOPLE = {"vera": ["viewer"], "anna": ["approver"], "bert": ["approver"], "olga"
           "audrey": ["auditor"], "chief": ["approver", "operator", "auditor"], "ada": ["admin"]}
 
 # Few requests decide: what is tested here is the page, not how many keys a proof takes.
-FASTER = (("    steps: [{share: 0.1}, {share: 0.5, approval: true}, {share: 1.0}]",
+FASTER = (("    steps: [{share: 0.25}, {share: 0.5, approval: true}, {share: 1.0}]",
            "    steps: [{share: 0.3}, {share: 0.5, approval: true}, {share: 0.7, approval: true}, {share: 1.0}]"),
-          ("min_keys: 120", "min_keys: 40"), ("min_duration: 4s", "min_duration: 2s"),
+          ("min_keys: 60", "min_keys: 40"), ("min_duration: 4s", "min_duration: 2s"),
           ("{id: errors, metric: error_rate, max: 0.05, max_ratio: 1.5}", "{id: errors, metric: error_rate, max: 0.25, max_ratio: 3}"),
           ("min_count: 120", "min_count: 40"))
 
