@@ -144,31 +144,40 @@ void check_after(const fs::path& folder, const std::vector<Ack>& acks) {
   REQUIRE_MESSAGE(read.has_value(), (read ? "" : read.error().describe()));
 }
 
-/// One life for each call, killed there.
-void kill_at_each_call(Mode mode, std::string_view when) {
-  std::int64_t sites = 0;
-  for (bool more = true; more; ++sites) {
-    CAPTURE(sites);
+/// The calls of one life at which something happens in another: each `step`-th, from one that the seed
+/// chooses.
+struct Sites {
+  std::uint64_t seed = seed_of_run();
+  int step;
+  std::int64_t at = static_cast<std::int64_t>(seed % static_cast<std::uint64_t>(step));
+};
+
+void kill_at_calls(std::string_view name, Mode mode, int step) {
+  Sites sites{.step = step};
+  CAPTURE(sites.seed);
+  int lives = 0;
+  for (bool more = true; more; sites.at += step, ++lives) {
+    CAPTURE(sites.at);
     TempDir dir;
     const auto folder = dir.path() / "d";
-    const auto ended = run_life(folder, plan_for(folder, mode, sites));
+    const auto ended = run_life(folder, plan_for(folder, mode, sites.at));
     more = WIFSIGNALED(ended.status);
     if (!more) CHECK(WEXITSTATUS(ended.status) == kEnded);
     check_after(folder, ended.acks);
   }
-  CHECK(sites > 50);
-  tell(fmt::format("kill -9 {} each durable call", when), 0, fmt::format("{} sites", sites - 1));
+  CHECK(lives > 100);
+  tell(name, sites.seed, fmt::format("{} lives, one for every {} calls", lives, step));
 }
 
-/// One life for each call, which fails there.
-void fail_each_call(std::string_view name, Mode mode, int error) {
+void fail_at_calls(std::string_view name, Mode mode, int error, int step) {
+  Sites sites{.step = step};
+  CAPTURE(sites.seed);
   int ended_74 = 0, refused = 0, went_on = 0;
-  std::int64_t at = 0;
-  for (bool reached = true; reached; ++at) {
-    CAPTURE(at);
+  for (bool reached = true; reached; sites.at += step) {
+    CAPTURE(sites.at);
     TempDir dir;
     const auto folder = dir.path() / "d";
-    const auto ended = run_life(folder, plan_for(folder, mode, at, error));
+    const auto ended = run_life(folder, plan_for(folder, mode, sites.at, error));
     REQUIRE(WIFEXITED(ended.status));
     const int code = WEXITSTATUS(ended.status);
     CHECK((code == kEnded || code == kRefused || code == store::kExitIo));
@@ -176,38 +185,39 @@ void fail_each_call(std::string_view name, Mode mode, int error) {
     refused += code == kRefused ? 1 : 0;
     went_on += code == kEnded ? 1 : 0;
     check_after(folder, ended.acks);
-    reached = ended.calls > at;
+    reached = ended.calls > sites.at;
   }
   // A full disk is no reason to end: the daemon starts or not, and then serves what it can.
   CHECK((error == ENOSPC ? ended_74 == 0 : ended_74 > 10));
-  tell(fmt::format("{} at every call", name), 0,
-       fmt::format("{} sites: {} ended with 74, {} refused to start, {} went on", at, ended_74, refused,
-                   went_on));
+  tell(name, sites.seed,
+       fmt::format("{} lives, one for every {} calls: {} ended with 74, {} refused to start, {} went on",
+                   ended_74 + refused + went_on, step, ended_74, refused, went_on));
 }
 
 }  // namespace
 
 // Each of these is a test of its own, so that they run beside each other.
 TEST_CASE("kill -9 before each call that changes a file loses nothing that was acknowledged") {
-  kill_at_each_call(Mode::kill_before, "before");
+  kill_at_calls("kill -9 before a durable call", Mode::kill_before, 1);
 }
 
-TEST_CASE("kill -9 after each call that changes a file loses nothing that was acknowledged") {
-  kill_at_each_call(Mode::kill_after, "after");
+// The files are nearly those before the next call: what lies between is the opening of new ones.
+TEST_CASE("kill -9 after calls that change a file loses nothing that was acknowledged") {
+  kill_at_calls("kill -9 after a durable call", Mode::kill_after, rounds(4, 1));
 }
 
 TEST_CASE("a write or sync that fails once, at any call, never loses or invents anything") {
-  fail_each_call("EIO once", Mode::fail_once, EIO);
+  fail_at_calls("EIO once", Mode::fail_once, EIO, rounds(4, 1));
 }
 
 TEST_CASE("writes and syncs that fail from any call on never lose or invent anything") {
-  fail_each_call("EIO from then on", Mode::fail_on, EIO);
+  fail_at_calls("EIO from then on", Mode::fail_on, EIO, rounds(4, 1));
 }
 
 TEST_CASE("a disk that is full once, at any call, never loses or invents anything") {
-  fail_each_call("a full disk once", Mode::fail_once, ENOSPC);
+  fail_at_calls("a full disk once", Mode::fail_once, ENOSPC, rounds(4, 1));
 }
 
 TEST_CASE("a disk that is full from any call on never loses or invents anything") {
-  fail_each_call("a full disk from then on", Mode::fail_on, ENOSPC);
+  fail_at_calls("a full disk from then on", Mode::fail_on, ENOSPC, rounds(4, 1));
 }

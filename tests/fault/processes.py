@@ -182,7 +182,7 @@ def check_tables(world):
 
 
 def kill_9_at_random_instants(world):
-    count = rounds(100, 100)
+    count = 50
     chance = random.Random(SEED)
     world.settings = {"log.level": "warn", "http.requests_per_second": 100_000}
     launch(world)
