@@ -132,13 +132,14 @@ function(driftgate_add_checked_library target like sources)
   target_link_libraries(${target} INTERFACE driftgate_coverage)
 endfunction()
 
-# driftgate_add_library(NAME [COLD] SOURCES ... LIBS ... PRIVATE_LIBS ... UNTRUSTED ...): target driftgate_NAME. COLD: no
-# inner loop, no request of a user and no entry of the log waits for this code. UNTRUSTED: the sources that match this
-# regular expression parse what strangers send. ALONE: those that match are compiled alone.
+# driftgate_add_library(NAME [COLD|HOT] SOURCES ... LIBS ... PRIVATE_LIBS ... UNTRUSTED ...): target driftgate_NAME. COLD: no
+# inner loop, no request of a user and no entry of the log waits for this code. HOT: it computes for so long that builds of
+# everything at once optimise it as well. UNTRUSTED: the sources that match this regular expression parse what strangers
+# send. ALONE: those that match are compiled alone.
 function(driftgate_add_library name)
-  cmake_parse_arguments(arg "COLD" "UNTRUSTED;ALONE" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(arg "COLD;HOT" "UNTRUSTED;ALONE" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
   add_library(driftgate_${name} STATIC ${arg_SOURCES})
-  if(arg_COLD)
+  if(arg_COLD OR (DRIFTGATE_UNITY STREQUAL "all" AND NOT arg_HOT))
     driftgate_compile_quickly(driftgate_${name})
   endif()
   target_link_libraries(driftgate_${name} PUBLIC driftgate_flags ${arg_LIBS} PRIVATE ${arg_PRIVATE_LIBS})
