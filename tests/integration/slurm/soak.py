@@ -292,14 +292,12 @@ def account(world, faults, promotions, reference):
     folders = {os.path.basename(start["folder"]) for start in world.starts()}
     known = {re.sub("[^A-Za-z0-9-]", ".", key) for key in keys}
     check(folders <= known, f"ran, but not in the record: {folders - known}")
-    # A controller that is killed before it has saved that a run ended records its end again: the run has begun once.
-    runs = {(one["JobId"], one["StartTime"]) for one in world.cluster.completions()
+    # By its folder: a controller that is killed before it has saved forgets jobs and gives their numbers to others. It may also
+    # record a run's end again; that run has begun once.
+    runs = {(one["WorkDir"], one["JobId"], one["StartTime"]) for one in world.cluster.completions()
             if one["JobState"] == "COMPLETED" and one["Name"].startswith("driftgate-")}
-    completed = collections.Counter(job for job, _ in runs)
-    check(all(count == 1 for count in completed.values()), f"completed twice: {sorted(runs)}")
-    ids = {job["id"]: job["comment"] for job in at_slurm}
-    twice = collections.Counter(ids[job] for job in completed if job in ids)
-    check(all(count == 1 for count in twice.values()), f"completed under two ids: {twice}")
+    twice = [folder for folder, count in collections.Counter(folder for folder, _, _ in runs).items() if count > 1]
+    check(not twice, f"completed twice: {sorted(run for run in runs if run[0] in twice)}")
     return outcomes, len(keys), len(at_slurm)
 
 
