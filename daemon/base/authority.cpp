@@ -8,6 +8,13 @@
 #include "schema/failf.hpp"
 
 namespace driftgate::base {
+namespace {
+
+bool is_name_char(char c) {
+  return is_alphanumeric(c, "-._");
+}
+
+}  // namespace
 
 schema::Result<Authority> parse_authority(std::string_view text, std::string_view whole) {
   const auto refuse = [&](std::string_view what) {
@@ -22,7 +29,7 @@ schema::Result<Authority> parse_authority(std::string_view text, std::string_vie
   const auto name = read->encoded_host();
   if (name.empty()) return refuse("no host");
   if (read->host_type() == boost::urls::host_type::ipvfuture ||
-      (is_name && !std::ranges::all_of(name, [](char c) { return is_alphanumeric(c, "-._"); })))
+      (is_name && !std::ranges::all_of(name, is_name_char)))
     return refuse("bad host name");
 
   Authority found{read->host_address(), std::nullopt};
@@ -35,6 +42,17 @@ schema::Result<Authority> parse_authority(std::string_view text, std::string_vie
     return refuse("bad port");
   found.port = port;
   return found;
+}
+
+bool is_host(std::string_view text) {
+  // Each request has one, mostly a name or an IPv4 address and a port of up to four digits.
+  const auto colon = text.find(':');
+  const auto name = text.substr(0, colon);
+  const auto port = colon == std::string_view::npos ? "0" : text.substr(colon + 1);
+  if (!name.empty() && std::ranges::all_of(name, is_name_char) && !port.empty() && port.size() < 5 &&
+      std::ranges::all_of(port, is_digit))
+    return true;
+  return parse_authority(text, text).has_value();
 }
 
 }  // namespace driftgate::base

@@ -19,4 +19,7 @@ struct Authority {
 /// `invalid_argument` with what is wrong in `whole`, the URL that the text was taken from.
 [[nodiscard]] schema::Result<Authority> parse_authority(std::string_view text, std::string_view whole);
 
+/// Whether a Host header says this (RFC 9110, section 7.2): what parse_authority reads.
+[[nodiscard]] bool is_host(std::string_view text);
+
 }  // namespace driftgate::base

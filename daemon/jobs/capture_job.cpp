@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <boost/algorithm/string/replace.hpp>
 #include <csignal>
@@ -16,6 +17,20 @@ using schema::ErrorCode;
 
 /// Of an adapter's output, what a message quotes.
 constexpr std::size_t kQuotedBytes = 400;
+
+/// With which a shell, env or an interpreter says that it did not find a program or a library.
+constexpr int kNotFound = 127;
+
+/// What somebody lacks whose adapter works in a terminal.
+std::string about_environment() {
+  return fmt::format(
+      ". Exit code 127 means that a program or a library was not found: an adapter's environment is {} and "
+      "nothing "
+      "else (no HOME, LD_LIBRARY_PATH, PYTHONPATH or virtual environment). Name programs by absolute paths, "
+      "or let the "
+      "adapter be a script that sets what they need",
+      fmt::join(environment_of_program(), " "));
+}
 
 std::string tail(const std::string& output) {
   return output.size() <= kQuotedBytes ? output : output.substr(output.size() - kQuotedBytes);
@@ -41,9 +56,10 @@ schema::Result<JobResult> run_capture(const CapturePayload& payload, const JobLi
                     payload.adapter));
   if (ended.exit_code != 0) {
     return schema::fail(ErrorCode::unavailable,
-                        fmt::format("adapter {} ended with {} {}; its last output: {}", payload.adapter,
+                        fmt::format("adapter {} ended with {} {}; its last output: {}{}", payload.adapter,
                                     ended.signal != 0 ? "signal" : "exit code",
-                                    ended.signal != 0 ? ended.signal : ended.exit_code, tail(ended.output)));
+                                    ended.signal != 0 ? ended.signal : ended.exit_code, tail(ended.output),
+                                    ended.exit_code == kNotFound ? about_environment() : ""));
   }
   // By a link the capture would be a file that others can change, and on a pipe the digest would wait.
   std::error_code none;

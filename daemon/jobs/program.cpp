@@ -33,15 +33,6 @@ constexpr std::uint64_t kAfterCpuLimit_s = 5;  ///< from SIGXCPU to SIGKILL
 constexpr std::array kPassedOn{"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
                                "SLURM_JOB_ID"};
 
-std::vector<std::string> environment_of_program() {
-  std::vector<std::string> environment{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"};
-  for (const auto* const name : kPassedOn) {
-    const char* const value = std::getenv(name);
-    if (value != nullptr) environment.push_back(fmt::format("{}={}", name, value));
-  }
-  return environment;
-}
-
 std::vector<char*> words_of(const std::vector<std::string>& texts) {
   std::vector<char*> words;
   for (const auto& text : texts) words.push_back(const_cast<char*>(text.c_str()));
@@ -156,6 +147,15 @@ class Watch {
 };
 
 }  // namespace
+
+std::vector<std::string> environment_of_program() {
+  std::vector<std::string> environment{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"};
+  for (const auto* const name : kPassedOn) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr) environment.push_back(fmt::format("{}={}", name, value));
+  }
+  return environment;
+}
 
 void set_limit(__rlimit_resource resource, std::uint64_t value) {
   if (value == 0) return;

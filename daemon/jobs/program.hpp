@@ -36,6 +36,9 @@ struct ProgramEnd {
 /// `not_found` when it cannot be started.
 [[nodiscard]] schema::Result<ProgramEnd> run_program(const Program& program);
 
+/// The environment of such a program, NAME=VALUE each.
+[[nodiscard]] std::vector<std::string> environment_of_program();
+
 /// Sets a limit of this process, soft and hard (of CPU time the hard one some seconds later); 0 leaves it as
 /// it is. Async-signal-safe.
 void set_limit(__rlimit_resource resource, std::uint64_t value);

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "daemon/base/ascii.hpp"
+#include "daemon/base/authority.hpp"
 #include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
 #include "daemon/net/url.hpp"
@@ -22,10 +23,6 @@ constexpr std::size_t kMaxQueryPairs = 50;
 
 std::unexpected<schema::Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));
-}
-
-bool is_host_char(char c) {
-  return base::is_alphanumeric(c, "-._:[]");
 }
 
 bool is_control(char c) {
@@ -115,8 +112,8 @@ Result<void> interpret_fields(RequestHead& head) {
   for (const Header& header : head.headers) {
     if (base::equal_ignoring_case(header.name, "host")) {
       ++hosts;
-      if (!std::ranges::all_of(header.value, is_host_char))
-        return refuse("the Host header contains a forbidden character");
+      if (!base::is_host(header.value))
+        return refuse("the Host header is not a host, with or without a port");
     } else if (base::equal_ignoring_case(header.name, "content-length")) {
       ++lengths;
       TRY(parse_length(header.value, head));

@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/ssl/context.hpp>
@@ -20,6 +21,10 @@ using boost::system::error_code;
 using schema::ErrorCode;
 using schema::fail;
 namespace ssl = asio::ssl;
+
+/// Of TLS 1.2: forward secrecy and authenticated encryption (RFC 9325, section 4.2). All of TLS 1.3 have
+/// both.
+constexpr const char* kSuites = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
 class TlsStream final : public LayerStream<ssl::stream<TcpSocket>> {
  public:
@@ -69,6 +74,13 @@ schema::Result<void> load_files(ssl::context& context, const TlsServerFiles& fil
   if (error) return bad_file("certificate", files.certificate, error);
   context.use_private_key_file(files.key, ssl::context::pem, error);
   if (error) return bad_file("key", files.key, error);
+  struct stat key {};
+  if (::stat(files.key.c_str(), &key) == 0 && (key.st_mode & S_IRWXO) != 0)
+    return schema::failf(
+        ErrorCode::forbidden,
+        "everybody on this machine may use the key {} (mode {:04o}): chmod o= it, or mount a secret "
+        "of Kubernetes with defaultMode: 0400",
+        files.key, key.st_mode & 07777U);
   if (SSL_CTX_check_private_key(context.native_handle()) != 1)
     return schema::failf(ErrorCode::invalid_document, "the key {} does not match the certificate {}",
                          files.key, files.certificate);
@@ -88,6 +100,8 @@ schema::Result<TlsContext> load_tls(const TlsServerFiles& files) {
   auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
   SSL_CTX_set_session_cache_mode(context->native_handle(), SSL_SESS_CACHE_OFF);
+  if (SSL_CTX_set_cipher_list(context->native_handle(), kSuites) != 1)
+    return fail(ErrorCode::internal, "OpenSSL has none of the suites " + std::string(kSuites));
   const auto loaded = load_files(*context, files);
   ERR_clear_error();
   if (!loaded) return std::unexpected(loaded.error());

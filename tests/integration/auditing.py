@@ -112,11 +112,13 @@ def first_token(world):
         return None
 
 
-def status_of(url, files, client=None, token=None, newest=None):
+def status_of(url, files, client=None, token=None, newest=None, suites=None):
     """HTTP status over TLS, 0 when no connection came about."""
     context = ssl.create_default_context(cafile=f"{files}/ca.pem")
     if newest:
         context.maximum_version = newest
+    if suites:
+        context.set_ciphers(suites)
     if client:
         context.load_cert_chain(f"{files}/{client}.pem", f"{files}/{client}.key")
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
@@ -148,6 +150,8 @@ def tls_is_all_that_the_daemon_speaks_once_it_has_a_certificate(world):
         done = subprocess.run(alive, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     check(done.returncode == 69 and "no daemon answers" in done.stderr, f"a daemon that is none: {done.stdout}{done.stderr}")
     check(status_of(world.url + "/readyz", files, newest=ssl.TLSVersion.TLSv1_2) == 200, "TLS 1.2")
+    for suites in ("AES128-GCM-SHA256:AES256-GCM-SHA384", "ECDHE-RSA-AES128-SHA256:ECDHE-ECDSA-AES128-SHA256"):
+        check(status_of(world.url + "/readyz", files, newest=ssl.TLSVersion.TLSv1_2, suites=suites) == 0, f"{suites} was accepted")
     plain = Peer(f"http://127.0.0.1:{port}")
     plain.send(b"GET /v1/tokens HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n\r\n" % token.encode())
     check(plain.closed_within(PATIENCE_S) and b"HTTP/1.1 2" not in plain.received, f"plain HTTP: {plain.received[:100]}")

@@ -50,7 +50,10 @@ Result<std::string> read_secret(const std::string& path) {
   const ssize_t size = ::read(file.get(), text.data(), text.size());
   if (!known || size < 0) return schema::failf(ErrorCode::io, "cannot read the key {}", path);
   if ((status.st_mode & 077) != 0) {
-    return schema::failf(ErrorCode::forbidden, "others may read the key {}: chmod 600 it", path);
+    return schema::failf(
+        ErrorCode::forbidden,
+        "others may read the key {}: chmod 600 it, or mount a secret of Kubernetes with defaultMode: 0400",
+        path);
   }
   text.resize(static_cast<std::size_t>(size));
   return text;

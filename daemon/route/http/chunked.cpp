@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "daemon/base/http_text.hpp"
+
 namespace driftgate::route {
 
 std::size_t ChunkedDecoder::feed(std::string_view input, std::string& output) {
@@ -51,8 +53,11 @@ void ChunkedDecoder::end_of_line(std::string_view line) {
     state_ = line.empty() ? State::size : State::failed;
   } else if (state_ == State::trailer) {
     trailer_bytes_ += line.size();
-    if (line.empty()) state_ = State::done;
-    if (trailer_bytes_ > kMaxTrailerBytes) state_ = State::failed;
+    if (line.empty())
+      state_ = State::done;
+    else if (!base::is_token(line.substr(0, line.find(':'))) || !line.contains(':') ||
+             trailer_bytes_ > kMaxTrailerBytes)
+      state_ = State::failed;
   }
 }
 

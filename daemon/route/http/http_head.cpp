@@ -10,6 +10,7 @@
 #include <charconv>
 
 #include "daemon/base/ascii.hpp"
+#include "daemon/base/authority.hpp"
 #include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
 #include "schema/failf.hpp"
@@ -243,6 +244,9 @@ schema::Result<RequestHead> parse_request_head(std::string_view text) {
   }
   const auto hosts = std::ranges::count(head.fields, FieldKind::host, &HeadField::kind);
   if (hosts > 1 || (hosts == 0 && head.minor_version == 1)) return bad("exactly one Host header is required");
+  const auto host = std::ranges::find(head.fields, FieldKind::host, &HeadField::kind);
+  if (hosts == 1 && !base::is_host(host->value))
+    return bad("the Host header is not a host, with or without a port");
   if (const auto expect = head.find("expect")) {
     if (!base::equal_ignoring_case(*expect, "100-continue"))
       return bad("only 'Expect: 100-continue' is supported");

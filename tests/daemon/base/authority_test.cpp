@@ -4,6 +4,7 @@
 
 #include <string>
 
+using driftgate::base::is_host;
 using driftgate::base::parse_authority;
 using driftgate::schema::ErrorCode;
 
@@ -51,5 +52,19 @@ TEST_CASE("an authority with a fault is refused with the URL that it was taken f
     REQUIRE_FALSE(found);
     CHECK(found.error().code == ErrorCode::invalid_argument);
     CHECK(found.error().message.starts_with(std::string(message) + " in 'http://u': write host:port"));
+  }
+}
+
+TEST_CASE("a Host header is a host with or without a port, and nothing else") {
+  for (const char* text :
+       {"a", "LOCALHOST", "my_service:8080", "127.0.0.1:65535", "[::1]", "[::1]:80", "a:080"}) {
+    CAPTURE(text);
+    CHECK(is_host(text));
+  }
+  for (const char* text :
+       {"",         ":80", "a:",   "a:65536", "a:8x", "a:-1", "a b",   "a/b",  "u@a",  "a,b",     "a:1:2",
+        "http://a", "::1", "[::1", "[v1.x]",  "a?b",  "a#b",  "\"a\"", "a\tb", "a%41", "\xc3\xa4"}) {
+    CAPTURE(text);
+    CHECK_FALSE(is_host(text));
   }
 }

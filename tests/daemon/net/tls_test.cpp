@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -107,6 +108,20 @@ TEST_CASE_FIXTURE(Fixture, "what is wrong with a certificate is said") {
   advised.ca_advice = "ask the engine's owner for its CA";
   CHECK(ask(*server, advised).error().describe().find("(ask the engine's owner for its CA)") !=
         std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a key that everybody may read is refused, and one of a group is not") {
+  namespace fs = std::filesystem;
+  const auto key = certificates().file("server.key") + ".copy";
+  fs::copy_file(certificates().file("server.key"), key, fs::copy_options::overwrite_existing);
+  fs::permissions(key, fs::perms::owner_read | fs::perms::group_read);
+  CHECK(start({certificates().file("server.pem"), key, ""}));
+  fs::permissions(key, fs::perms::others_read, fs::perm_options::add);
+  const auto refused = start({certificates().file("server.pem"), key, ""});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::forbidden);
+  CHECK(refused.error().describe().find("(mode 0444): chmod o= it") != std::string::npos);
+  fs::remove(key);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a client's own headers go with every request, over a connection that is kept") {

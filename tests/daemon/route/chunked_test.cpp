@@ -31,7 +31,9 @@ TEST_CASE("malformed chunks fail") {
         std::string("0x5\r\n"), std::string("5 5\rx\r\n"), std::string("fffffffff\r\n"),
         std::string("3\r\nabcd\r\n"), std::string("3\r\nabc\n"), std::string("0\r\nbad\n"),
         std::string("5z\r\n"), std::string(2'000, '1'), "0\r\n" + std::string(20 * 1'024, 'x'),
-        std::string("+5\r\nhello\r\n")}) {
+        std::string("+5\r\nhello\r\n"), std::string("0\r\nno colon\r\n\r\n"), std::string("0\r\nX\r\n\r\n"),
+        std::string("0\r\n: x\r\n\r\n"), std::string("0\r\nX : x\r\n\r\n"),
+        std::string("0\r\n folded: x\r\n\r\n")}) {
     CAPTURE(text);
     ChunkedDecoder decoder;
     std::string out;
