@@ -23,13 +23,12 @@ constexpr int kNotFound = 127;
 
 /// What somebody lacks whose adapter works in a terminal.
 std::string about_environment() {
-  return fmt::format(
-      ". Exit code 127 means that a program or a library was not found: an adapter's environment is {} and "
-      "nothing "
-      "else (no HOME, LD_LIBRARY_PATH, PYTHONPATH or virtual environment). Name programs by absolute paths, "
-      "or let the "
-      "adapter be a script that sets what they need",
-      fmt::join(environment_of_program(), " "));
+  constexpr auto kMeaning =
+      " (a program or a library was not found: an adapter's environment is {} and nothing else, no HOME, "
+      "LD_LIBRARY_PATH, PYTHONPATH or virtual environment; name programs by absolute paths, or let the "
+      "adapter be a "
+      "script that sets what they need)";
+  return fmt::format(kMeaning, fmt::join(environment_of_program(), " "));
 }
 
 std::string tail(const std::string& output) {
@@ -55,11 +54,12 @@ schema::Result<JobResult> run_capture(const CapturePayload& payload, const JobLi
         fmt::format("adapter {} used more CPU time than its limit allows; raise jobs.cpu_limit_s",
                     payload.adapter));
   if (ended.exit_code != 0) {
-    return schema::fail(ErrorCode::unavailable,
-                        fmt::format("adapter {} ended with {} {}; its last output: {}{}", payload.adapter,
-                                    ended.signal != 0 ? "signal" : "exit code",
-                                    ended.signal != 0 ? ended.signal : ended.exit_code, tail(ended.output),
-                                    ended.exit_code == kNotFound ? about_environment() : ""));
+    return schema::fail(
+        ErrorCode::unavailable,
+        fmt::format("adapter {} ended with {} {}{}; its last output: {}", payload.adapter,
+                    ended.signal != 0 ? "signal" : "exit code",
+                    ended.signal != 0 ? ended.signal : ended.exit_code,
+                    ended.exit_code == kNotFound ? about_environment() : "", tail(ended.output)));
   }
   // By a link the capture would be a file that others can change, and on a pipe the digest would wait.
   std::error_code none;

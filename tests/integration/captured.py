@@ -9,13 +9,14 @@ import sys
 
 
 def key(command):
-    """Of the words, and of what the files that they name hold."""
+    """Of the words, and of what the files that they name hold, or those in the folders that they name."""
     digest = hashlib.sha256()
     for word in command:
         digest.update(word.encode() + b"\0")
-        if os.path.isfile(word):
-            with open(word, "rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+        inside = sorted(entry.path for entry in os.scandir(word)) if os.path.isdir(word) else [word]
+        for path in filter(os.path.isfile, inside):
+            with open(path, "rb") as file:
+                digest.update(path.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
 

@@ -10,8 +10,10 @@
 #include "tests/simulation/figure.hpp"
 #include "tests/simulation/referee_worlds.hpp"
 
-// Usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT | --turn N] | --cases | --truths |
-// --list Prints one JSON object for each figure; exit 1 when a claim does not hold.
+// Usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT | --turn N]
+//        driftgate_simulation --cases | --truths | --list
+//
+// Prints one JSON object for each figure; exit 1 when a claim does not hold.
 
 namespace {
 

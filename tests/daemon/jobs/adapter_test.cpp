@@ -77,7 +77,7 @@ TEST_CASE("how an adapter ended is told by its exit code or its signal, with the
 TEST_CASE("an adapter that does not find a program is told what its environment is") {
   const TempFolder folder;
   const auto missing = run_script(folder, "capture-my-model --out \"$1\"");
-  CHECK(has(said(missing), "ended with exit code 127; its last output: "));
+  CHECK(has(said(missing), "ended with exit code 127 (a program or a library was not found: "));
   CHECK(has(said(missing), "capture-my-model: not found"));
   CHECK(has(said(missing), "PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8"));
   CHECK(has(said(missing), "absolute paths"));
