@@ -328,23 +328,21 @@ TEST_CASE("a place is said in words only where there is something to say") {
 TEST_CASE("what hangs beside the loop is given up, and what waited behind it does not begin later") {
   pipeline::Loop loop(true);
   loop.run([] { return std::int64_t{3'600'000'000}; });
-  auto release = std::make_shared<std::promise<void>>();
-  const auto hang = [release] {
-    release->get_future().wait();
-    return schema::Result<int>(1);
-  };
+  std::promise<void> hangs, release;
+  loop.post([&] {
+    hangs.set_value();
+    release.get_future().wait();
+  });
+  hangs.get_future().wait();
   const std::chrono::milliseconds soon(1);
-  const auto hung = loop.call_within<int>(soon, hang);
-  REQUIRE_FALSE(hung.has_value());
-  CHECK(hung.error().code == ErrorCode::unavailable);
   auto began = std::make_shared<std::atomic<bool>>(false);
-  CHECK_FALSE(loop.call_within<int>(soon,
-                                    [began] {
-                                      *began = true;
-                                      return schema::Result<int>(2);
-                                    })
-                  .has_value());
-  release->set_value();
+  const auto given_up = loop.call_within<int>(soon, [began] {
+    *began = true;
+    return schema::Result<int>(2);
+  });
+  REQUIRE_FALSE(given_up.has_value());
+  CHECK(given_up.error().code == ErrorCode::unavailable);
+  release.set_value();
   CHECK(loop.call_within<int>(std::chrono::minutes(2), [] { return schema::Result<int>(3); }) == 3);
   CHECK_FALSE(*began);
   loop.stop();
