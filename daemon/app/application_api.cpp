@@ -61,7 +61,8 @@ std::vector<api::ReadyCheck> Application::Parts::readiness() {
   std::vector<api::ReadyCheck> checks{
       {"store", readable.has_value(), readable ? "" : readable.error().describe()},
       {"router", router.has_value(), router ? "" : router.error().describe()},
-      record_ready(record_check->progress())};
+      record_ready(record_check->progress()),
+      withdrawals_ready(pipeline->figures().unrecorded)};
   if (is_behind_haproxy(settings) || is_behind_gateway(settings)) {
     const auto fault = router ? router->plane_fault : std::string("the router does not answer");
     checks.push_back({settings.data_plane, fault.empty(), fault});

@@ -1,6 +1,7 @@
 #include "daemon/app/metrics.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -155,6 +156,15 @@ api::ReadyCheck record_ready(const evidence::CheckProgress& progress) {
   const std::string entries = fmt::format("{} of {} entries", progress.entries, progress.entries_total);
   return {"record", true,
           progress.is_finished ? entries + " and the tables verified" : entries + " verified so far"};
+}
+
+api::ReadyCheck withdrawals_ready(const std::vector<std::string>& unrecorded) {
+  if (unrecorded.empty()) return {"withdrawals", true, ""};
+  return {
+      "withdrawals", false,
+      fmt::format("of {}: users are served without the version that was withdrawn, and this is not recorded; "
+                  "the log says what the disk refuses, and a restart before it is recorded may undo it",
+                  fmt::join(unrecorded, ", "))};
 }
 
 std::string router_metrics(const RouterKeeper::Figures& figures) {

@@ -226,7 +226,6 @@ schema::Result<void> Context::commit_end(Live& live, Change change) {
     return done;
   }
   if (is_refused(scope, done.error())) return done;  // nothing ends
-  if (routed) model_of(live)->kept_safe = true;
   if (wanted) live.wanted_end = std::move(wanted);
   schedule_retry(live, done.error());
   return done;
@@ -256,16 +255,33 @@ schema::Result<void> Context::commit_urgent(Live& live, Change change) {
   }
   auto done = future.get();
   if (!done) {
-    // Nothing is recorded, so the data plane keeps the safe route until the record succeeds; unless the
-    // request for it was refused.
-    const bool refused = is_refused(scope, done.error());
-    if (!refused) (void)apply_and_read_back(safe);
-    if (refused && ahead) take_back(known, *change.route);
+    if (!is_refused(scope, done.error())) return std::unexpected(keep_safe(known, safe, done.error()));
+    if (ahead) take_back(known, *change.route);
     return std::unexpected(done.error());
   }
   committed(*done);
   adopt(live, std::move(change));
   return {};
+}
+
+/// Nothing is recorded, so the data plane keeps the safe route until a record succeeds. The error, with what
+/// users have now: a router that cannot keep the route on a full disk has it in force all the same.
+schema::Error Context::keep_safe(const Facts& facts, const route::ModelRoute& safe,
+                                 const schema::Error& error) {
+  const auto applied = world.driver.apply(safe);
+  const bool held = is_held(safe).value_or(false);
+  auto& model = *model_of(facts.live);
+  model.kept_safe = true;
+  model.agreed = false;
+  model.given_revision = safe.revision;
+  const auto now_is =
+      held ? fmt::format("users of {} are served by {} alone now", safe.model, safe.incumbent.url)
+           : fmt::format("the data plane did not take the route without the candidate ({})",
+                         applied ? "it reports another one" : applied.error().describe());
+  return schema::wrap(error, fmt::format("{}, and this is not recorded yet: the daemon tries again by "
+                                         "itself, but a restart before that may undo it",
+                                         now_is))
+      .error();
 }
 
 /// The desired route comes back, as a newer revision than the safe one that went out.
@@ -299,7 +315,11 @@ void Context::schedule_retry(Live& live, const schema::Error& error) {
 
 schema::Result<bool> Context::apply_and_read_back(const route::ModelRoute& route) {
   TRY(world.driver.apply(route));
-  auto observed = TRY(world.driver.observe_model(route.model));
+  return is_held(route);
+}
+
+schema::Result<bool> Context::is_held(const route::ModelRoute& route) {
+  const auto observed = TRY(world.driver.observe_model(route.model));
   return std::ranges::any_of(
       observed, [&](const route::ObservedRoute& held) { return !held.reverted && held.route == route; });
 }

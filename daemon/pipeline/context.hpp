@@ -66,6 +66,13 @@ struct World {
   notify::Outbox outbox;  ///< webhooks that are notified of committed entries
 };
 
+/// The rollback of a promotion that had succeeded, in effect and not recorded yet.
+struct UnrecordedRollback {
+  std::string promotion, actor, reason;
+  std::int64_t retry_at_us = 0;
+  std::uint32_t failures = 0;  ///< in a row
+};
+
 /// What every part of the pipeline works with: the world outside, the promotions and models in memory, the
 /// only ways to commit, and the queue of effects. Belongs to the loop's thread.
 class Context {
@@ -109,14 +116,16 @@ class Context {
   /// from there. The end of a promotion that has traffic does not wait for its COMMIT (commit_urgent).
   schema::Result<void> commit_or_retry(Live& live, Change change);
   /// As commit_change, for a route that is safer than the one that stands: past the patience of the settings
-  /// it is applied before the COMMIT is through. When the record is refused after that, the desired route
-  /// comes back.
+  /// it is applied before the COMMIT is through, and all the same when the COMMIT fails; the error says
+  /// whether it is in force. When the record is refused after that, the desired route comes back.
   [[nodiscard]] schema::Result<void> commit_urgent(Live& live, Change change);
 
   /// What is in memory of the promotion is forgotten and read again, later each time.
   void schedule_retry(Live& live, const schema::Error& error);
   /// The data plane holds exactly this route when true.
   [[nodiscard]] schema::Result<bool> apply_and_read_back(const route::ModelRoute& route);
+  /// The same without giving it.
+  [[nodiscard]] schema::Result<bool> is_held(const route::ModelRoute& route);
   /// What a run of this stage spends α on: the candidate's checkpoint and kernel identity under the contract.
   [[nodiscard]] schema::Result<store::SpendingKey> spending_key(const Live& live) const;
   /// Which run of that key one on new data would be now.
@@ -130,7 +139,8 @@ class Context {
   std::map<std::string, std::unique_ptr<Live>, std::less<>> promotions;
   std::map<std::string, EngineOutage, std::less<>> outages;               ///< by the engine's base URL
   std::map<std::string, std::unique_ptr<LiveGuard>, std::less<>> guards;  ///< armed ones, by model
-  std::map<std::string, std::int64_t, std::less<>> guards_to_read;  ///< could not be read; when to try again
+  std::map<std::string, std::int64_t, std::less<>> guards_to_read;   ///< could not be read; when to try again
+  std::map<std::string, UnrecordedRollback, std::less<>> rollbacks;  ///< tried again until recorded; by model
   std::deque<Effect> effects;
   std::vector<schedule::Blackout> blackouts;
   LiveFigures figures;  ///< for /metrics; it locks itself
@@ -142,6 +152,7 @@ class Context {
   [[nodiscard]] schema::Result<void> write_answered(store::Tx& tx, Entries& entries, const Facts& known,
                                                     Change& change) const;
   void committed(const std::vector<Event>& events);
+  schema::Error keep_safe(const Facts& facts, const route::ModelRoute& safe, const schema::Error& error);
   void take_back(const Facts& facts, const Change::Route& refused);
   void adopt(Live& live, Change&& change);
   schema::Result<void> commit_end(Live& live, Change change);

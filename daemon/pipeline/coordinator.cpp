@@ -27,6 +27,7 @@ using store::PromotionState;
 constexpr int kMaxClockEntries = 120;
 constexpr std::int64_t kHourUs = 3'600'000'000;
 constexpr std::int64_t kFiguresEvery_us = 200'000;
+constexpr std::int64_t kFirstRetry_us = 1'000'000, kMaxRetry_us = 60'000'000;  ///< of unrecorded rollbacks
 
 }  // namespace
 
@@ -113,6 +114,7 @@ std::int64_t Coordinator::tick() {
     tick_promotion(id);
     settle();
   }
+  retry_rollbacks();
   tick_guards(context_);
   settle();
   store_guards(context_);
@@ -202,18 +204,57 @@ schema::Result<void> Coordinator::rollback(const std::string& actor, const std::
   if (auto* const live = context_.lookup(id)) return people::roll_back(context_, *live, actor, why);
   auto served = TRY(people::serving_promotion(context_, id));
   if (!served) return {};
-  auto done = people::end_successor(context_, *served, actor);
-  settle();
-  if (done) done = people::revert(context_, *served, actor, why);
-  settle();
-  if (!done || context_.models.at(served->row.model).agreed) return done;
+  TRY(roll_back_served(*served, {.promotion = id, .actor = actor, .reason = why}));
+  if (context_.models.at(served->row.model).agreed) return {};
   return schema::fail(
       schema::ErrorCode::unavailable,
       "the rollback is recorded, but the data plane could not be read back yet; it is being retried");
 }
 
+/// A store that cannot record it now keeps no user from the version before; the record is tried again.
+schema::Result<void> Coordinator::roll_back_served(Live& served, const UnrecordedRollback& wanted) {
+  const auto& model = served.row.model;
+  auto done = people::end_successor(context_, served, wanted.actor);
+  settle();
+  if (done || concerns_store(done.error())) {
+    auto reverted = people::revert(context_, served, wanted.actor, wanted.reason);
+    if (done || !reverted) done = std::move(reverted);
+  }
+  settle();
+  if (done) context_.rollbacks.erase(model);
+  if (done || !concerns_store(done.error())) return done;
+  context_.warn(fmt::format("rollback of {}: {}", wanted.promotion, done.error().describe()));
+  auto& again = context_.rollbacks[model];
+  again = wanted;
+  again.failures = wanted.failures + 1;
+  again.retry_at_us =
+      context_.now() + std::min(kFirstRetry_us << std::min(wanted.failures, 6U), kMaxRetry_us);
+  return done;
+}
+
+/// Rollbacks that could not be recorded.
+void Coordinator::retry_rollbacks() {
+  const auto time = context_.now();
+  std::vector<std::string> due;
+  for (const auto& [model, wanted] : context_.rollbacks)
+    if (time >= wanted.retry_at_us) due.push_back(model);
+  for (const auto& model : due) {
+    const auto wanted = context_.rollbacks.at(model);
+    auto served = people::serving_promotion(context_, wanted.promotion);
+    if (served && *served) {
+      const auto done = roll_back_served(**served, wanted);
+      if (!done && !concerns_store(done.error())) context_.rollbacks.erase(model);  // it never can be
+    } else if (served || !concerns_store(served.error())) {
+      context_.rollbacks.erase(model);  // it was recorded meanwhile, or another version serves
+    }
+  }
+}
+
 ServiceFigures Coordinator::figures() const {
   const auto [others, failed] = telemetry_.others_seen();
+  std::vector<std::string> unrecorded;
+  for (const auto& [name, model] : context_.models)
+    if (model.kept_safe) unrecorded.push_back(name);
   return {.windows = telemetry_.windows_seen(),
           .others = others,
           .others_failed = failed,
@@ -223,7 +264,8 @@ ServiceFigures Coordinator::figures() const {
           .guards_rescoring = guards_rescoring(true),
           .guards_not_rescoring = guards_rescoring(false),
           .telemetry_age_ms = telemetry_age_ms(),
-          .route_agrees = routes_agree()};
+          .route_agrees = routes_agree(),
+          .unrecorded = std::move(unrecorded)};
 }
 
 /// At the end of a round, so that nobody who asks waits for the loop.

@@ -55,6 +55,8 @@ class Coordinator {
   void tell_figures();
   void tick_promotion(const std::string& id);
   void retry(Live& live);
+  void retry_rollbacks();
+  schema::Result<void> roll_back_served(Live& served, const UnrecordedRollback& wanted);
   // effects
   void carry_out(const Effect& effect);
   void apply_route(const std::string& model);

@@ -125,6 +125,10 @@ struct ServiceFigures {
   std::int64_t seen_age_ms = -1;       ///< since the loop ended a round; -1 = it has not yet
   LiveSnapshot live{};
   std::vector<std::string> held{};  ///< models that are on hold, by name
+
+  /// Models whose users are served without the candidate, or by the version before, although that could not
+  /// be recorded yet; by name.
+  std::vector<std::string> unrecorded{};
 };
 
 /// The promotion pipeline as the API and the CLI see it. Every call is safe from any thread. Calls that

@@ -72,9 +72,10 @@ struct ModelState {
   std::uint64_t epoch = 0;
   route::ModelRoute desired{};
   bool agreed = false;  ///< read back as desired
-  /// The data plane was set to 0% candidate traffic before a COMMIT that failed; it stays there until one
-  /// succeeds.
+  /// The data plane was given a route without the candidate ahead of a COMMIT that failed; it stays there
+  /// until one succeeds.
   bool kept_safe = false;
+  std::uint64_t given_revision = 0;  ///< of the newest route that went out ahead of its record
   std::int64_t retry_at_us = 0;
   std::uint32_t failures = 0;
   std::int64_t last_window_us = 0;

@@ -181,10 +181,7 @@ schema::Result<void> carry_out(Context& context, LiveGuard& guard, Live& served,
                                                 order.rule,   order.reason, {},           {}};
       change.block = {context.new_id("bl"), decision};
     }
-    auto done = context.commit_urgent(served, std::move(change));
-    // The data plane is at the safe route all the same, and stays there until the record succeeds.
-    if (!done) context.models.at(served.row.model).kept_safe = true;
-    return done;
+    return context.commit_urgent(served, std::move(change));
   }
   auto change = machine::send_away(facts, order, choice.action, reason);
   change.rows.push_back(update_row(row));
@@ -212,6 +209,7 @@ void act_on_guard(Context& context, const std::string& model) {
   if (found == context.guards.end()) return;
   LiveGuard& guard = *found->second;
   if (!guard.orders.pending || guard.acting || context.now() < guard.retry_at_us) return;
+  if (context.rollbacks.contains(model)) return;  // a person's, which ends the guard
   const auto served = served_by(context, guard);
   if (!served) return retry_later(context, guard, served.error());
   auto questions = questions_of(context, *served);

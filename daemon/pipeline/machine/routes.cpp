@@ -1,5 +1,7 @@
 #include "daemon/pipeline/machine/routes.hpp"
 
+#include <algorithm>
+
 namespace driftgate::pipeline::machine {
 
 route::Arm arm(const store::VersionRow& version) {
@@ -8,7 +10,7 @@ route::Arm arm(const store::VersionRow& version) {
 
 route::ModelRoute next_route(const ModelState& model) {
   auto route = model.desired;
-  route.revision = route.epoch == model.epoch ? route.revision + 1 : 1;
+  route.revision = (route.epoch == model.epoch ? std::max(route.revision, model.given_revision) : 0) + 1;
   route.epoch = model.epoch;
   return route;
 }

@@ -218,7 +218,7 @@ schema::Result<std::string> request_promotion(Context& context, const std::strin
 }
 
 void start_next(Context& context, const std::string& model) {
-  if (context.holder(model) != nullptr) return;
+  if (context.holder(model) != nullptr || context.rollbacks.contains(model)) return;
   const auto queued = queued_of(context, model);
   if (queued.empty()) return;
   auto& next = *context.lookup(queued.back());

@@ -170,6 +170,59 @@ TEST_CASE("an abort that cannot be recorded keeps weight 0 and is recorded later
   CHECK(h.driver.share("m") == 0);
 }
 
+TEST_CASE("a rollback after success that cannot be recorded is in effect, stays so, and is recorded later") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(h.run_until(id, {"succeeded"}) == "succeeded");
+  std::string next, queued;
+  SUBCASE("nothing runs on the version") {}
+  SUBCASE("a promotion is under way on it, and another one waits") {
+    next = h.request("newer");
+    queued = h.request("newer");
+    for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+    REQUIRE(h.driver.share("m") == 1'000);
+  }
+  const auto users_have = [&](int port) {
+    const auto& route = h.driver.routes.at("m").route;
+    return route.incumbent.url == "http://127.0.0.1:" + std::to_string(port) && !route.candidate;
+  };
+  h.committer->before = [&](std::string_view) { h.committer->fail_at = h.committer->count; };
+  const auto refused = h.pipeline->rollback("olga", id, "users complain");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == schema::ErrorCode::storage_full);
+  CHECK_MESSAGE(refused.error().message.find("are served by http://127.0.0.1:1 alone") != std::string::npos,
+                refused.error().message);
+  CHECK(users_have(1));
+  for (int i = 0; i < 90; ++i) {
+    h.second();
+    REQUIRE(users_have(1));
+  }
+  CHECK(h.pipeline->figures().unrecorded == std::vector<std::string>{"m"});
+  CHECK_FALSE(h.pipeline->figures().route_agrees);
+  SUBCASE("nobody asks again") {}
+  SUBCASE("somebody asks again meanwhile") {
+    CHECK_FALSE(h.pipeline->rollback("olga", id, "users complain"));
+  }
+  SUBCASE("somebody asks again when there is space") {
+    h.committer->before = nullptr;
+    CHECK(h.pipeline->rollback("olga", id, "users complain").has_value());
+  }
+  h.committer->before = nullptr;
+  for (int i = 0; i < 90; ++i) {
+    h.second();
+    REQUIRE(users_have(1));
+  }
+  CHECK(h.pipeline->figures().unrecorded.empty());
+  CHECK(h.view(id)["traffic"] == "reverted");
+  CHECK(h.model()["incumbent"]["engine"] == "old");
+  CHECK(h.model()["hold"]["by"] == "olga");
+  CHECK(h.model()["route"]["agree"] == true);
+  if (next.empty()) return;
+  CHECK(h.state(next) == "aborted");
+  CHECK(h.state(queued) == "queued");
+}
+
 namespace {
 
 /// The token of who asks: valid so many times, then revoked.
@@ -222,8 +275,7 @@ TEST_CASE("a command whose token has ended changes nothing, whatever it is") {
        {p->abort("olga", id, "x"), p->rollback("olga", id, "x"), p->pause("olga", id, "x"),
         p->approve("anna", id, digest, "x"), p->approve("pia", id, digest, "own"),
         p->request_promotion("pia", h.request_for("newer")), p->register_kernel("pia", R"({"name": "late"})"),
-        p->register_contract("pia", other, "late.yaml"),
-        p->create_model("olga", {"late", "old", "x"})}) {
+        p->register_contract("pia", other, "late.yaml"), p->create_model("olga", {"late", "old", "x"})}) {
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == schema::ErrorCode::unauthenticated);
   }
