@@ -78,10 +78,9 @@ std::string service_metrics(const pipeline::ServiceFigures& figures) {
                 figures.telemetry_age_ms < 0 ? -1.0 : static_cast<double>(figures.telemetry_age_ms) / 1000.0);
   append_single(out, "driftgate_route_agrees", "gauge", "1 when every route was read back as desired.",
                 figures.route_agrees ? 1 : 0);
-  append_single(
-      out, "driftgate_withdrawals_unrecorded", "gauge",
-      "Models whose users are served without a version that was withdrawn, which is not recorded yet.",
-      static_cast<double>(figures.unrecorded.size()));
+  append_single(out, "driftgate_withdrawals_unrecorded", "gauge",
+                "Models of which a version was withdrawn, which is not recorded yet.",
+                static_cast<double>(figures.unrecorded.size()));
   append_single(out, "driftgate_guards", "gauge", "Guards that watch a promoted version.",
                 static_cast<double>(figures.guards));
   append_single(out, "driftgate_guards_alarming", "gauge", "Guards that alarm, or whose order waits.",

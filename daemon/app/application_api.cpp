@@ -62,7 +62,7 @@ std::vector<api::ReadyCheck> Application::Parts::readiness() {
       {"store", readable.has_value(), readable ? "" : readable.error().describe()},
       {"router", router.has_value(), router ? "" : router.error().describe()},
       record_ready(record_check->progress()),
-      withdrawals_ready(pipeline->figures().unrecorded)};
+      withdrawals_ready(pipeline->unrecorded_withdrawals())};
   if (is_behind_haproxy(settings) || is_behind_gateway(settings)) {
     const auto fault = router ? router->plane_fault : std::string("the router does not answer");
     checks.push_back({settings.data_plane, fault.empty(), fault});

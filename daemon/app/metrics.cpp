@@ -162,8 +162,8 @@ api::ReadyCheck withdrawals_ready(const std::vector<std::string>& unrecorded) {
   if (unrecorded.empty()) return {"withdrawals", true, ""};
   return {
       "withdrawals", false,
-      fmt::format("of {}: users are served without the version that was withdrawn, and this is not recorded; "
-                  "the log says what the disk refuses, and a restart before it is recorded may undo it",
+      fmt::format("a version of {} was withdrawn, and this is not recorded yet: the log says who serves its "
+                  "users and what the disk refuses; a restart before the record may undo it",
                   fmt::join(unrecorded, ", "))};
 }
 

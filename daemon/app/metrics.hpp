@@ -47,7 +47,7 @@ struct FolderLooks {
 /// The check of the record for /readyz: that it goes on does not hold readiness up, a difference does.
 [[nodiscard]] api::ReadyCheck record_ready(const evidence::CheckProgress& progress);
 
-/// The check for /readyz that no withdrawal is in effect without its record; `unrecorded` are models.
+/// The check for /readyz that every withdrawal is recorded; `unrecorded` are models.
 [[nodiscard]] api::ReadyCheck withdrawals_ready(const std::vector<std::string>& unrecorded);
 
 }  // namespace driftgate::app

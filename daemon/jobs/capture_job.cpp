@@ -26,8 +26,7 @@ std::string about_environment() {
   constexpr auto kMeaning =
       " (a program or a library was not found: an adapter's environment is {} and nothing else, no HOME, "
       "LD_LIBRARY_PATH, PYTHONPATH or virtual environment; name programs by absolute paths, or let the "
-      "adapter be a "
-      "script that sets what they need)";
+      "adapter be a script that sets what they need)";
   return fmt::format(kMeaning, fmt::join(environment_of_program(), " "));
 }
 

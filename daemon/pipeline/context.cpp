@@ -18,8 +18,6 @@ namespace {
 
 using schema::ErrorCode;
 
-constexpr std::int64_t kFirstRetryUs = 1'000'000;
-constexpr std::int64_t kMaxRetryUs = 60'000'000;
 constexpr std::uint64_t kSeedMask = (std::uint64_t{1} << 53) - 1;  // JSON carries it exactly
 
 /// The version as stored; an empty one for an empty id.
@@ -274,14 +272,15 @@ schema::Error Context::keep_safe(const Facts& facts, const route::ModelRoute& sa
   model.kept_safe = true;
   model.agreed = false;
   model.given_revision = safe.revision;
-  const auto now_is =
-      held ? fmt::format("users of {} are served by {} alone now", safe.model, safe.incumbent.url)
-           : fmt::format("the data plane did not take the route without the candidate ({})",
-                         applied ? "it reports another one" : applied.error().describe());
-  return schema::wrap(error, fmt::format("{}, and this is not recorded yet: the daemon tries again by "
-                                         "itself, but a restart before that may undo it",
-                                         now_is))
-      .error();
+  const auto what =
+      held ? fmt::format("users of {} are served by {} alone now, but this is not recorded yet", safe.model,
+                         safe.incumbent.url)
+           : fmt::format(
+                 "the route of {} without the candidate is neither recorded nor known to be in force "
+                 "({})",
+                 safe.model, applied ? "the data plane reports another one" : applied.error().describe());
+  constexpr auto kGoesOn = "the daemon tries again by itself, and a restart before that may undo it";
+  return schema::wrap(error, fmt::format("{}; {}", what, kGoesOn)).error();
 }
 
 /// The desired route comes back, as a newer revision than the safe one that went out.
@@ -307,7 +306,7 @@ void Context::take_back(const Facts& facts, const Change::Route& refused) {
 }
 
 void Context::schedule_retry(Live& live, const schema::Error& error) {
-  const auto wait = std::min(kFirstRetryUs << std::min(live.failures, 6U), kMaxRetryUs);
+  const auto wait = retry_wait_us(live.failures);
   live.failures += 1;
   live.retry_at_us = now() + wait;
   warn(fmt::format("promotion {}: {}; trying again in {} ms", live.row.id, error.describe(), wait / 1'000));

@@ -27,7 +27,6 @@ using store::PromotionState;
 constexpr int kMaxClockEntries = 120;
 constexpr std::int64_t kHourUs = 3'600'000'000;
 constexpr std::int64_t kFiguresEvery_us = 200'000;
-constexpr std::int64_t kFirstRetry_us = 1'000'000, kMaxRetry_us = 60'000'000;  ///< of unrecorded rollbacks
 
 }  // namespace
 
@@ -211,15 +210,13 @@ schema::Result<void> Coordinator::rollback(const std::string& actor, const std::
       "the rollback is recorded, but the data plane could not be read back yet; it is being retried");
 }
 
-/// A store that cannot record it now keeps no user from the version before; the record is tried again.
+/// A store that cannot record an end now keeps no user from the version before; both ends are tried again.
 schema::Result<void> Coordinator::roll_back_served(Live& served, const UnrecordedRollback& wanted) {
   const auto& model = served.row.model;
-  auto done = people::end_successor(context_, served, wanted.actor);
+  const auto ended = people::end_successor(context_, served, wanted.actor);
   settle();
-  if (done || concerns_store(done.error())) {
-    auto reverted = people::revert(context_, served, wanted.actor, wanted.reason);
-    if (done || !reverted) done = std::move(reverted);
-  }
+  if (!ended && !concerns_store(ended.error())) return ended;
+  auto done = people::revert(context_, served, wanted.actor, wanted.reason);
   settle();
   if (done) context_.rollbacks.erase(model);
   if (done || !concerns_store(done.error())) return done;
@@ -227,8 +224,7 @@ schema::Result<void> Coordinator::roll_back_served(Live& served, const Unrecorde
   auto& again = context_.rollbacks[model];
   again = wanted;
   again.failures = wanted.failures + 1;
-  again.retry_at_us =
-      context_.now() + std::min(kFirstRetry_us << std::min(wanted.failures, 6U), kMaxRetry_us);
+  again.retry_at_us = context_.now() + retry_wait_us(wanted.failures);
   return done;
 }
 

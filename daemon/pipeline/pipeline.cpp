@@ -243,7 +243,8 @@ class PipelineImpl final : public Pipeline {
   }
   schema::Result<View> job_log(const JobLogRequest& request) override {
     const auto row = TRY(look_up(store_, store::get_job, request.job));
-    auto view = files_.call_within<View>(kFolderPatience, [row, request] { return job_log_view(row, request); });
+    auto view =
+        files_.call_within<View>(kFolderPatience, [row, request] { return job_log_view(row, request); });
     if (!view && view.error().code == ErrorCode::unavailable)
       return schema::wrap(view.error(), fmt::format("the folder of job {} cannot be read now", row.id));
     return view;
@@ -322,6 +323,8 @@ class PipelineImpl final : public Pipeline {
   }
 
   ServiceFigures figures() override;
+
+  std::vector<std::string> unrecorded_withdrawals() override { return loop_figures().unrecorded; }
 
  private:
   World world(Parts parts) {
@@ -445,6 +448,10 @@ class PipelineImpl final : public Pipeline {
   }
 
   [[nodiscard]] Context& context() { return coordinator_.context(); }
+  /// As the loop told them last.
+  [[nodiscard]] ServiceFigures loop_figures() {
+    return threaded_ ? context().figures.loop() : coordinator_.figures();
+  }
 
   schema::Result<CheckedRequest> check(const std::string& actor, const PromotionRequest& request) {
     return check_request(store_, settings_, driver_.capabilities(), actor, request);
@@ -502,7 +509,7 @@ class PipelineImpl final : public Pipeline {
 /// Waits for nobody: a loop that hangs is seen by the age of what it told last.
 ServiceFigures PipelineImpl::figures() {
   auto& kept = context().figures;
-  auto figures = threaded_ ? kept.loop() : coordinator_.figures();
+  auto figures = loop_figures();
   figures.live = kept.snapshot();
   if (figures.live.seen_us > 0) {
     figures.seen_age_ms = std::max<std::int64_t>(0, (clock_.now_us() - figures.live.seen_us) / 1'000);

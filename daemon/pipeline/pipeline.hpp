@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/jobs/engines/golden.hpp"
 #include "daemon/jobs/job.hpp"
@@ -45,7 +46,7 @@ struct Parts {
   std::function<schema::Result<jobs::NextAnswer>(
       const jobs::KeptAnswers& kept, const jobs::RescoreEngine& reference, const jobs::RescoreEngine& served)>
       rescore{};
-  notify::Outbox outbox{};                                                    ///< empty: nobody is notified
+  notify::Outbox outbox{};  ///< empty: nobody is notified
   /// How the data plane names itself in Via now, so that no engine is registered that leads back to it.
   std::function<std::string()> router_mark{};
 };
@@ -63,6 +64,9 @@ class Pipeline : public Service {
   /// One round of timers, telemetry and retries; it has ended when this returns. A pipeline with a thread
   /// also ticks by itself.
   virtual void tick() = 0;
+  /// ServiceFigures::unrecorded without the other figures, which are read from the store. Safe from any
+  /// thread.
+  virtual std::vector<std::string> unrecorded_withdrawals() = 0;
   /// What promotions by a recipe would lack now, or the error of one that can never do; nothing is made
   /// (requests/recipe_check.hpp). Safe from any thread.
   virtual schema::Result<std::vector<std::string>> try_recipe(const std::string& document) = 0;

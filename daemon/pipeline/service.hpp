@@ -126,8 +126,7 @@ struct ServiceFigures {
   LiveSnapshot live{};
   std::vector<std::string> held{};  ///< models that are on hold, by name
 
-  /// Models whose users are served without the candidate, or by the version before, although that could not
-  /// be recorded yet; by name.
+  /// Models of which a version was withdrawn and this could not be recorded yet, by name.
   std::vector<std::string> unrecorded{};
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,6 +26,11 @@ namespace driftgate::pipeline {
 
 /// The stream state that holds the memory of all tests of a canary.
 inline constexpr const char* kCanaryStream = "canary";
+
+/// How long something waits that could not be committed so many times in a row: 1 s, doubling up to 60 s.
+[[nodiscard]] constexpr std::int64_t retry_wait_us(std::uint32_t failures) {
+  return std::min(std::int64_t{1'000'000} << std::min(failures, 6U), std::int64_t{60'000'000});
+}
 
 /// Why and how a promotion ends before success.
 struct Withdrawal {

@@ -21,8 +21,6 @@ using machine::GuardAction;
 using schema::EntryValue;
 using schema::EvidenceKind;
 
-constexpr std::int64_t kFirstRetryUs = 1'000'000;
-constexpr std::int64_t kMaxRetryUs = 60'000'000;
 /// Golden prompts that the version before is asked. Most of the answers must be those of its promotion.
 constexpr std::size_t kAsked = 8;
 
@@ -30,7 +28,7 @@ constexpr std::size_t kAsked = 8;
 struct Previous {
   store::VersionRow version;
   jobs::GoldenEngine engine;
-  std::string refused;                ///< why it cannot be used, found without asking it
+  std::string refused;                  ///< why it cannot be used, found without asking it
   std::optional<GuardProbes> golden{};  ///< of its own guard, where it had one with answers
 };
 
@@ -122,7 +120,7 @@ machine::GuardFacts ask(const World& world, Questions questions) {
 }
 
 void retry_later(Context& context, LiveGuard& guard, const schema::Error& error) {
-  const auto wait = std::min(kFirstRetryUs << std::min(guard.failures, 6U), kMaxRetryUs);
+  const auto wait = retry_wait_us(guard.failures);
   guard.failures += 1;
   guard.acting = false;
   guard.retry_at_us = context.now() + wait;

@@ -198,7 +198,7 @@ TEST_CASE("a rollback after success that cannot be recorded is in effect, stays 
     h.second();
     REQUIRE(users_have(1));
   }
-  CHECK(h.pipeline->figures().unrecorded == std::vector<std::string>{"m"});
+  CHECK(h.pipeline->unrecorded_withdrawals() == std::vector<std::string>{"m"});
   CHECK_FALSE(h.pipeline->figures().route_agrees);
   SUBCASE("nobody asks again") {}
   SUBCASE("somebody asks again meanwhile") {
@@ -221,6 +221,25 @@ TEST_CASE("a rollback after success that cannot be recorded is in effect, stays 
   if (next.empty()) return;
   CHECK(h.state(next) == "aborted");
   CHECK(h.state(queued) == "queued");
+}
+
+TEST_CASE("a rollback after success is recorded although the end of what runs on the version is not yet") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(h.run_until(id, {"succeeded"}) == "succeeded");
+  const auto next = h.request("newer");
+  for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  h.committer->fail_at = h.committer->count;
+  CHECK(h.pipeline->rollback("olga", id, "users complain").has_value());
+  CHECK(h.view(id)["traffic"] == "reverted");
+  CHECK(h.driver.routes.at("m").route.incumbent.url == "http://127.0.0.1:1");
+  CHECK(h.driver.share("m") == 0);
+  CHECK(h.pipeline->unrecorded_withdrawals().empty());
+  CHECK(h.run_until(next, {"aborted", "succeeded"}) == "aborted");
+  CHECK(h.driver.routes.at("m").route.incumbent.url == "http://127.0.0.1:1");
+  CHECK(h.model()["hold"].is_object());
 }
 
 namespace {
